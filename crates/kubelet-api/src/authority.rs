@@ -1,18 +1,18 @@
-//! [`AuthorityStream`]: requests whatever authority they name.
+//! [`AuthorityStream`]: accepts HTTP/2 requests with any `:authority`.
 //!
-//! An HTTP/2 request names an authority. Clients on unix sockets have none to name; many name the path of the
-//! socket, percent-encoded (`%2Fvar%2Flib%2F...`) or not. That is no valid authority, and HTTP/2 libraries that
-//! read it as one reset such requests; the kubelet's own never looks at it. So the bytes that a client sends pass
-//! through here first: header blocks are decoded, an authority that cannot be read becomes `localhost`, and the
-//! block is written again. Everything else passes as it is.
+//! An HTTP/2 request names an authority. Clients on unix sockets have none; many send the path of the socket,
+//! percent-encoded (`%2Fvar%2Flib%2F...`) or not. That is not a valid authority, and HTTP/2 libraries that parse it
+//! reset such requests; the kubelet's library does not parse it. So this stream rewrites the bytes of the client:
+//! header blocks are decoded, an invalid authority is replaced by `localhost`, and the block is encoded again. All
+//! other frames are unchanged.
 //!
 //! ```text
-//! client ──► frames ──► HEADERS, CONTINUATION ──► hpack::Decoder ──► :authority ──► literals ──► HTTP/2 library
-//!                └───── all others, untouched ──────────────────────────────────────────────►
+//! client ──► frames ──► HEADERS, CONTINUATION ──► HpackDecoder ──► :authority ──► literals ──► HTTP/2 library
+//!                └───── all others, unchanged ─────────────────────────────────────────────►
 //! ```
 //!
-//! The client's compression ends here: what is written again uses no table, so that there is none to be kept in
-//! step. A client that breaks the rules of frames or of compression loses its connection.
+//! The encoded blocks do not use the compression table, so that no table has to be kept in sync with the server. A
+//! client that violates the rules of frames or of compression loses its connection.
 
 use std::io;
 use std::pin::Pin;
@@ -26,26 +26,26 @@ mod huffman;
 
 pub use frames::{FrameError, FrameRewriter};
 
-/// How much is read at a time.
+/// Bytes read from the client at a time.
 const CHUNK: usize = 8 * 1024;
-/// How much of it is looked at before the server gets what came of it. Compressed headers can make much of little, so
-/// a peer must not be able to have a whole chunk of them unpacked at once.
+/// Bytes rewritten before the server reads the result. Compressed headers can expand a lot, so a peer must not be able
+/// to have a whole chunk of them decompressed at once.
 const PIECE: usize = 64;
-/// How much may wait before the server reads on.
+/// Limit of the rewritten bytes that the server has not read yet.
 const ENOUGH: usize = 16 * 1024;
 
-/// A connection whose requests can be read whatever authority they name.
+/// A connection whose requests may have any authority.
 #[derive(Debug)]
 pub struct AuthorityStream<S> {
     stream: S,
     frames: FrameRewriter,
-    /// What came, and is still to be looked at.
+    /// Bytes from the client that are not rewritten yet.
     unseen: Queue,
-    /// What waits to be read.
+    /// Rewritten bytes that the server has not read yet.
     waiting: Queue,
 }
 
-/// Bytes, of which some have been taken.
+/// A byte buffer that is consumed from the front.
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
@@ -57,7 +57,7 @@ impl Queue {
         self.taken == self.bytes.len()
     }
 
-    /// The next bytes, at most `count`.
+    /// Consumes the next bytes, at most `count`.
     fn take(&mut self, count: usize) -> &[u8] {
         let rest = &self.bytes[self.taken..];
         let next = &rest[..count.min(rest.len())];
@@ -67,7 +67,7 @@ impl Queue {
 }
 
 impl<S> AuthorityStream<S> {
-    /// The server's side of a new connection.
+    /// Wraps the server's side of a new connection.
     #[must_use]
     pub fn new(stream: S) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl<S> AuthorityStream<S> {
         }
     }
 
-    /// The connection itself.
+    /// The wrapped connection.
     #[must_use]
     pub fn get_ref(&self) -> &S {
         &self.stream

@@ -1,12 +1,12 @@
-//! Device plugins, `v1beta1`: how programs of vendors offer devices to the kubelet.
+//! The device plugin API, `v1beta1`: how vendors' programs offer devices to the kubelet.
 //!
 //! ```text
 //! plugin ── Register(version, endpoint, resource) ──► kubelet.sock
 //!        ◄── GetDevicePluginOptions ───────────────── kubelet, on the plugin's own socket
 //!        ◄── ListAndWatch, a list per change ───────►
 //!        ◄── GetPreferredAllocation, before devices are chosen (if the plugin offers it)
-//!        ◄── Allocate, when a container gets devices
-//!        ◄── PreStartContainer, before each start (if the plugin asks for it)
+//!        ◄── Allocate, when devices are allocated to a container
+//!        ◄── PreStartContainer, before each start (if the plugin requires it)
 //! ```
 
 use crate::service::service;
@@ -24,36 +24,36 @@ pub use allocate::{
 pub use device::{Device, HEALTHY, ListAndWatchResponse, NumaNode, TopologyInfo, UNHEALTHY};
 pub use register::{DevicePluginOptions, Empty, RegisterRequest};
 
-/// The one version of the interface there is.
+/// The version of the API.
 pub const VERSION: &str = "v1beta1";
 
-/// Where plugins put their sockets.
+/// The directory of the plugins' sockets.
 pub const DIRECTORY: &str = "/var/lib/kubelet/device-plugins";
 
 /// The name of the kubelet's socket in that directory.
 pub const KUBELET_SOCKET: &str = "kubelet.sock";
 
 service! {
-    /// The kubelet's side: where plugins register.
+    /// The kubelet's registration service.
     Registration, RegistrationServer, RegistrationClient = "v1beta1.Registration" {
-        /// A plugin makes itself known.
+        /// Registers a plugin.
         unary register(RegisterRequest) -> Empty = "Register";
     }
 }
 
 service! {
-    /// The plugin's side.
+    /// The plugin's service.
     DevicePlugin, DevicePluginServer, DevicePluginClient = "v1beta1.DevicePlugin" {
-        /// Which of the optional calls the plugin wants.
+        /// The options of the plugin: which optional calls it implements.
         unary get_device_plugin_options(Empty) -> DevicePluginOptions = "GetDevicePluginOptions";
-        /// All devices, now and again whenever one changes.
+        /// Streams the list of all devices, first at once and then after every change.
         stream list_and_watch(Empty) -> ListAndWatchResponse = "ListAndWatch";
-        /// Which of the available devices go well together. Advice only.
+        /// The plugin's preferred devices among the available ones. The caller may ignore them.
         unary get_preferred_allocation(PreferredAllocationRequest) -> PreferredAllocationResponse
             = "GetPreferredAllocation";
-        /// Devices are given to a container: what has to be in it so that it can use them?
+        /// Allocates devices to a container. The response lists the changes to the container that they need.
         unary allocate(AllocateRequest) -> AllocateResponse = "Allocate";
-        /// A container is about to start with its devices.
+        /// Prepares the devices of a container that is about to start.
         unary pre_start_container(PreStartContainerRequest) -> PreStartContainerResponse
             = "PreStartContainer";
     }

@@ -1,13 +1,13 @@
-//! The kubelet's gRPC interfaces on the node, both sides of each, as plain Rust.
+//! The kubelet's gRPC APIs on the node, client and server, as plain Rust.
 //!
-//! - [`device_plugin`]: device plugins (`v1beta1`). A plugin registers at the kubelet's socket; the kubelet
-//!   then calls back on the plugin's own socket.
-//! - [`pod_resources`]: which pod holds which CPUs, memory and devices (`v1`).
-//! - [`authority`]: requests of clients on unix sockets, whatever authority they name.
-//! - [`unix`]: servers and clients on unix sockets, with a bound for everything a peer could grow.
+//! - [`device_plugin`]: the device plugin API (`v1beta1`). A plugin registers at the kubelet's socket; the kubelet
+//!   then calls the plugin on the plugin's own socket.
+//! - [`pod_resources`]: the pod resources API (`v1`): the CPUs, memory and devices of each pod.
+//! - [`authority`]: accepts requests of clients on unix sockets with any `:authority`.
+//! - [`unix`]: servers and clients on unix sockets; everything that a peer could make grow is bounded.
 //!
-//! The structs are written by hand after the protocol. Names follow it, so that its documentation applies.
-//! Maps are ordered, so the same value always has the same bytes.
+//! The structs are written by hand. Their names follow the protocol, so that its documentation applies. Maps are
+//! ordered, so that equal values have equal bytes.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,5 +29,5 @@ pub mod pod_resources;
 mod service;
 pub mod unix;
 
-/// The longest message either side takes, in bytes: gRPC's own default, which the kubelet keeps.
+/// Limit of the size of a message, in bytes: gRPC's default, which the kubelet uses too.
 pub const MAX_MESSAGE: usize = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Pod resources, `v1`: which pod holds which CPUs, memory and devices, for monitoring agents.
+//! The pod resources API, `v1`: the CPUs, memory and devices of each pod, for monitoring agents.
 
 use crate::service::service;
 
@@ -16,18 +16,18 @@ pub use pod::{
     ListPodResourcesResponse, PodResources,
 };
 
-/// Where the kubelet serves it.
+/// The kubelet's socket.
 pub const SOCKET: &str = "/var/lib/kubelet/pod-resources/kubelet.sock";
 
 service! {
-    /// The kubelet's side.
+    /// The kubelet's service.
     PodResourcesLister, PodResourcesListerServer, PodResourcesListerClient = "v1.PodResourcesLister" {
-        /// All pods and what they hold.
+        /// The resources of all pods.
         unary list(ListPodResourcesRequest) -> ListPodResourcesResponse = "List";
-        /// What pods could hold if none were there.
+        /// The allocatable resources of the node.
         unary get_allocatable_resources(AllocatableResourcesRequest) -> AllocatableResourcesResponse
             = "GetAllocatableResources";
-        /// One pod and what it holds.
+        /// The resources of one pod.
         unary get(GetPodResourcesRequest) -> GetPodResourcesResponse = "Get";
     }
 }

@@ -1,7 +1,7 @@
-//! `service!`: a gRPC service from a list of its calls.
+//! `service!`: generates a gRPC service from a list of its calls.
 //!
-//! It makes three things: a trait for whoever answers the calls, a server that turns HTTP requests into calls
-//! of the trait, and a client. A call is `unary` (one answer) or `stream` (any number of answers).
+//! It generates three things: a trait of the calls, a server that turns HTTP requests into calls of the trait, and a
+//! client. A call is `unary` (one response) or `stream` (any number of responses).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tonic::codegen::Service;
 use tonic::{Request, Response, Status};
 
-/// A function as the service of one method, which is how tonic wants a method.
+/// Adapts a function to tonic's service of one method.
 pub(crate) struct Method<F>(pub(crate) F);
 
 impl<F, Q, A, Answer> Service<Request<Q>> for Method<F>
@@ -31,7 +31,7 @@ where
     }
 }
 
-/// The answer to a method that the service does not have.
+/// The response to a call of an unknown method.
 pub(crate) fn unimplemented() -> tonic::codegen::http::Response<tonic::body::Body> {
     Status::unimplemented("unknown method").into_http()
 }
@@ -52,7 +52,7 @@ macro_rules! service {
                 $(#[$method_doc])*
                 ///
                 /// # Errors
-                /// Whatever the caller is to be told instead of an answer.
+                /// The status that is returned to the caller instead of a response.
                 fn $method(
                     &self,
                     request: tonic::Request<$request>,
@@ -138,14 +138,14 @@ macro_rules! service {
         }
 
         impl $client {
-            /// Calls over this connection.
+            /// A client over this connection.
             #[must_use]
             pub fn new(channel: tonic::transport::Channel) -> Self {
                 let grpc = tonic::client::Grpc::new(channel);
                 Self { grpc: grpc.max_decoding_message_size($crate::MAX_MESSAGE) }
             }
 
-            /// Takes answers of up to so many bytes.
+            /// Sets the limit of the size of responses, in bytes.
             #[must_use]
             pub fn max_message(self, bytes: usize) -> Self {
                 Self { grpc: self.grpc.max_decoding_message_size(bytes) }
@@ -155,7 +155,7 @@ macro_rules! service {
                 $(#[$method_doc])*
                 ///
                 /// # Errors
-                /// What the other side answered, or what went wrong on the way.
+                /// The status of the server, or of a failed connection.
                 pub async fn $method(
                     &mut self,
                     request: impl tonic::IntoRequest<$request>,

@@ -20,16 +20,16 @@ use tonic::transport::{Channel, Endpoint, Server};
 
 use crate::authority::AuthorityStream;
 
-/// How long a peer may be silent before it is asked whether it still lives, and how long it may take to answer.
+/// Interval and timeout of HTTP/2 keep-alive pings to an idle peer.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// How long connecting may take: what the kubelet gives a plugin.
+/// Timeout of a connection attempt: the kubelet's for plugins.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the socket at `path`.
 ///
 /// # Errors
-/// If nobody listens there, or not within [`CONNECT_TIMEOUT`].
+/// If no server listens there, or the connection takes longer than [`CONNECT_TIMEOUT`].
 pub async fn connect(path: impl AsRef<Path>) -> io::Result<Channel> {
     let path = path.as_ref();
     let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
@@ -40,19 +40,19 @@ pub async fn connect(path: impl AsRef<Path>) -> io::Result<Channel> {
         .map_err(io::Error::other)
 }
 
-/// Who may connect to a server, and how many at once.
+/// The user who may connect to a server, and limits of connections and calls.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerLimits {
-    /// The user who may connect beside root; the server's own, as a rule.
+    /// The user who may connect besides root; usually the server's own.
     pub user: u32,
-    /// The number of connections at a time. Further ones are closed at once.
+    /// Limit of concurrent connections. Further ones are closed at once.
     pub connections: usize,
-    /// The number of calls at a time on one connection. Further ones wait.
+    /// Limit of concurrent calls on one connection. Further ones wait.
     pub calls: usize,
 }
 
-/// Serves one service until an error of the socket, or until the future is dropped. Connections that exist
-/// then live on until they or the runtime end.
+/// Serves one service until the socket fails or the future is dropped. Open connections continue until they are closed
+/// or the runtime is dropped.
 ///
 /// # Errors
 /// If connections can no longer be accepted.
@@ -79,7 +79,7 @@ where
         .map_err(io::Error::other)
 }
 
-/// The connections of those who may connect.
+/// Accepted connections of permitted users.
 struct AcceptedConnections {
     listener: UnixListener,
     peers: PeerLimits,
@@ -111,7 +111,7 @@ impl Stream for AcceptedConnections {
     }
 }
 
-/// A connection that counts as long as it exists.
+/// A connection that counts towards the limit until it is dropped.
 struct CountedConnection {
     stream: AuthorityStream<UnixStream>,
     _permit: OwnedSemaphorePermit,

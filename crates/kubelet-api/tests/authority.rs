@@ -1,4 +1,4 @@
-//! A server that is sent bytes as clients on unix sockets send them.
+//! A server that receives requests as clients on unix sockets send them.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,7 +23,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A request in the form without a table, and one empty message.
+/// A request in the form that does not use the table, with an empty message.
 fn request(authority: &str) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in [
@@ -49,7 +49,7 @@ fn request(authority: &str) -> Vec<u8> {
     .concat()
 }
 
-/// The kind of the first frame that answers the request: 1 is an answer, 3 a reset.
+/// The type of the first frame of the response: 1 is HEADERS, 3 is RST_STREAM.
 fn answer(stream: &mut UnixStream) -> u8 {
     loop {
         let mut header = [0; 9];
@@ -65,7 +65,7 @@ fn answer(stream: &mut UnixStream) -> u8 {
 }
 
 #[test]
-fn a_request_is_answered_whatever_authority_it_names() {
+fn a_request_with_any_authority_is_answered() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kubelet.sock");
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -17,7 +17,7 @@ mod fields;
 mod read;
 
 pub use fields::FIELDS;
-pub use pinfold_daemon::config::{Access, Field};
+pub use pinfold_daemon::config::{Access, ConfigField};
 
 /// How the agent of a node is set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -88,7 +88,7 @@ pub struct KubeletFiles {
     /// The kubelet's folder, where its state files are.
     pub root: PathBuf,
     /// Where the kubelet tells the configuration it runs with; `None` if it is not asked.
-    #[serde(serialize_with = "write::shown_or_none")]
+    #[serde(serialize_with = "write::display_or_none")]
     pub endpoint: Option<String>,
     /// The certificate that it is known by.
     pub authority: PathBuf,
@@ -194,7 +194,7 @@ pub struct Api {
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// The address; `None` if nobody is listened to.
-    #[serde(serialize_with = "write::shown_or_none")]
+    #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
@@ -203,7 +203,7 @@ pub struct Listener {
 #[serde(rename_all = "camelCase")]
 pub struct Kubernetes {
     /// How the API server is reached.
-    #[serde(serialize_with = "write::shown")]
+    #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
     /// The objects in which the node reports itself.
     pub publish: Vec<Publication>,

@@ -18,7 +18,7 @@ use crate::config::{AgentConfig, Mode};
 use crate::http::socket::SocketError;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
-use pinfold_daemon::control::Control;
+use pinfold_daemon::signals::SignalReceiver;
 
 mod api_server;
 mod cgroup_scanner;
@@ -91,7 +91,7 @@ pub enum AgentError {
 pub fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
-    control: &Control,
+    control: &SignalReceiver,
 ) -> Result<(), AgentError> {
     match config.mode {
         Mode::Manage => manage::run(config, reread, control),

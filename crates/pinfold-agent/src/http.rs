@@ -5,7 +5,7 @@
 //! TCP port    ──► server (bounded) ──► probes (GET only)  ──┘
 //! ```
 //!
-//! Request sizes, timeouts and the number of connections are limited ([`Limits`]). `docs/agent-api.md` describes the API.
+//! Request sizes, timeouts and the number of connections are limited ([`HttpLimits`]). `docs/agent-api.md` describes the API.
 
 mod api;
 pub mod socket;
@@ -16,12 +16,12 @@ pub use pinfold_agent_api::{
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
     RulesChangeReport, TakeoverStatus,
 };
-pub use pinfold_daemon::http::{Health, Limits, Probed, Probes, serve};
+pub use pinfold_daemon::http::{DaemonStatus, Health, HttpLimits, ProbeHandler, serve};
 
 use pinfold_core::name::PodUid;
 
 /// The operations of the agent's API. Calls may block on the disk and on locks; each runs on its own thread.
-pub trait Agent: Probed {
+pub trait Agent: DaemonStatus {
     /// The agent's settings and health, and the occupancy of the node.
     fn status(&self) -> AgentStatus;
 

@@ -8,7 +8,7 @@ mod node;
 
 pub use catalogue::ALL;
 pub use node::measure_ledger;
-pub use pinfold_daemon::metrics::{Kind, Metric, Metrics};
+pub use pinfold_daemon::metrics::{Metric, MetricKind, Metrics};
 
 /// Nothing counted yet.
 #[must_use]

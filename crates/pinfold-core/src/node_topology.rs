@@ -1,16 +1,16 @@
-//! NodeResourceTopology: what a node reports about its NUMA zones, and what the NodeResourceTopologyMatch
-//! scheduler plugin makes of it.
+//! NodeResourceTopology: the report of a node about its NUMA zones, and the scheduler plugin
+//! NodeResourceTopologyMatch that reads it.
 //!
-//! The values here are those of the object (group `topology.node.k8s.io`) with the names of its fields.
-//! [`filter`] says whether a pod fits, [`score`] how well; both mirror scheduler-plugins. The plugin looks at one
-//! of the kubelet's four policies; [`predict`] predicts the kubelet under all of them, from the same object.
+//! The types have the fields of the object (group `topology.node.k8s.io`). [`filter`] decides whether a pod fits a node
+//! and [`score`] rates the node; both mirror scheduler-plugins. The plugin filters for one of the kubelet's four
+//! policies; [`prediction`] predicts the kubelet under all of them, from the same object.
 //!
 //! ```text
-//! NodeTopology ─► manager: policy, scope, most NUMA nodes ─┐
-//!      └────────► numa: zones by NUMA id, what is left ────┼─► filter, score
-//! pod + overhead ─► request: per container, or as a whole ─┘
+//! NodeTopology ─► topology_manager: policy, scope, max NUMA nodes ─┐
+//!      └────────► numa_zones: available amounts by NUMA id ─────────┼─► filter, score
+//! pod + overhead ─► pod_demand: per container, or of the pod ───────┘
 //!
-//! Ledger ─► publish ─► NodeTopology ─► replica: the kubelet rebuilt ─► verdict
+//! Ledger ─► publish ─► NodeTopology ─► replica: the kubelet rebuilt ─► prediction
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -30,19 +30,19 @@ pub mod resource_kinds;
 pub mod score;
 pub mod topology_manager;
 
-/// What one node reports.
+/// The NodeResourceTopology object of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeTopology {
-    /// Policy and scope in one word (`SingleNUMANodePodLevel`): deprecated, and only the first is read.
+    /// Policy and scope in one value (`SingleNUMANodePodLevel`): deprecated, and only the first is read.
     pub topology_policies: Vec<String>,
-    /// Facts about the node as a whole, the kubelet's configuration among them.
+    /// Attributes of the node, the kubelet's configuration among them.
     pub attributes: Vec<Attribute>,
-    /// Zones: NUMA nodes, and whatever else the reporter knows.
+    /// Zones: NUMA nodes, and other zones that the exporter reports.
     pub zones: Vec<Zone>,
 }
 
-/// A named fact.
+/// An attribute of a node or a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribute {
     /// Its name.
@@ -51,7 +51,7 @@ pub struct Attribute {
     pub value: String,
 }
 
-/// A part of the machine.
+/// A zone: a part of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
     /// `node-<id>` for a NUMA node.
@@ -62,13 +62,13 @@ pub struct Zone {
     /// The zone it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Distances to zones.
+    /// Distances to other zones.
     #[serde(default)]
     pub costs: Vec<Cost>,
-    /// Facts about the zone.
+    /// Attributes of the zone.
     #[serde(default)]
     pub attributes: Vec<Attribute>,
-    /// What it has.
+    /// Its resources.
     #[serde(default)]
     pub resources: Vec<ZoneResource>,
 }
@@ -78,7 +78,7 @@ pub struct Zone {
 pub struct Cost {
     /// The other zone.
     pub name: String,
-    /// The firmware's number; 10 is local.
+    /// The distance of the firmware's SLIT table; 10 is local.
     pub value: i64,
 }
 
@@ -87,10 +87,10 @@ pub struct Cost {
 pub struct ZoneResource {
     /// Its name.
     pub name: ResourceName,
-    /// All there is.
+    /// The amount of the hardware.
     pub capacity: Quantity,
-    /// What pods may use.
+    /// The amount that pods may use.
     pub allocatable: Quantity,
-    /// What no running pod holds.
+    /// The amount that no running pod holds.
     pub available: Quantity,
 }

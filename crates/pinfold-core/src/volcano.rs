@@ -1,17 +1,16 @@
-//! Volcano's numa-aware scheduler plugin: which CPUs a task would get on each node, and which node is best.
+//! Volcano's numa-aware scheduler plugin: the CPUs of a task on each node, and the best node.
 //!
 //! ```text
-//! VolcanoSession::open ─► predicate(task, node)  filter by policy, then per container:
-//!                  │                      hints ─► policy ─► allocate ─► subtract
-//!                  ├► order(task, nodes)  fewest NUMA nodes scores highest
-//!                  ├► allocate / deallocate   commit one decision, or take it back
-//!                  └► close               what the next session must not hand out again
+//! VolcanoSession::open ─► predicate(task, node)     filter by policy, then per container:
+//!                         │                         hints ─► policy ─► allocate ─► subtract
+//!                         ├► order(task, nodes)     fewest NUMA nodes scores highest
+//!                         ├► allocate, deallocate   commit one decision, or release it
+//!                         └► close                  what the next session must not assign again
 //! ```
 //!
-//! The predicate only simulates: a decision is kept for every candidate node, and the one that is bound
-//! leaves the node's free set. The kubelet does the pinning and decides again; [`Fidelity::Exact`] repeats
-//! the plugin's defects for those who must predict it, [`Fidelity::Sound`] never hands out a CPU twice nor
-//! more than asked.
+//! The predicate only simulates: a decision is kept for every candidate node, and the CPUs of the one that is bound are
+//! removed from the node's free set. The kubelet pins the CPUs and may choose others; [`Fidelity::Exact`] repeats the
+//! plugin's defects to predict it, [`Fidelity::Sound`] never assigns a CPU twice or more CPUs than requested.
 //!
 //! [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound

@@ -1,4 +1,4 @@
-//! What a node publishes is enough to predict its kubelet: random machines and histories, published as counts,
+//! Tests that the published topology object predicts the kubelet: random machines and histories, published as counts,
 //! against the ledger that published them.
 
 mod histories;
@@ -16,7 +16,7 @@ use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus,
 use pinfold_core::pod::Pod;
 use pinfold_core::volcano::cpu_detail::CpuRow;
 
-/// The devices of the node as a whole.
+/// The device totals of the node.
 fn totals(ledger: &Ledger) -> DeviceTotals {
     let pool = ledger.state().pool();
     let mut totals = DeviceTotals::new();
@@ -33,7 +33,7 @@ fn totals(ledger: &Ledger) -> DeviceTotals {
     totals
 }
 
-/// The CPUs one by one, as an agent that lists them would.
+/// The CPUs as an exporter that lists them reports them.
 fn known_cpus(ledger: &Ledger) -> KnownCpus {
     let topology = ledger.rules().topology();
     let mut rows = Vec::new();
@@ -56,20 +56,20 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     }
 }
 
-fn ask(ledger: &Ledger, cpus: Option<&KnownCpus>, guest: &Arc<Pod>) -> Prediction {
+fn predict(ledger: &Ledger, cpus: Option<&KnownCpus>, new_pod: &Arc<Pod>) -> Prediction {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
     let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
-        .expect("what a node publishes can be read");
-    replica.predict(guest).expect("a new pod")
+        .expect("a published object is valid");
+    replica.predict(new_pod).expect("a new pod")
 }
 
-fn decide(ledger: &Ledger, guest: &Arc<Pod>) -> Decision {
-    let admission = ledger.clone().admit(guest, &mut NoPreference);
+fn decide(ledger: &Ledger, new_pod: &Arc<Pod>) -> Decision {
+    let admission = ledger.clone().admit(new_pod, &mut NoPreference);
     admission.expect("a new pod").decision
 }
 
-/// What came of many questions.
+/// The number of predictions by result.
 #[derive(Debug, Default)]
 struct Tally {
     admitted: usize,
@@ -78,9 +78,9 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, seed: u64, verdict: &Prediction, kubelet: &Decision) {
+    fn count(&mut self, seed: u64, prediction: &Prediction, kubelet: &Decision) {
         let admits = kubelet.is_admitted();
-        match verdict {
+        match prediction {
             Prediction::Admitted => {
                 let why = kubelet.rejection();
                 assert!(
@@ -105,7 +105,7 @@ impl Tally {
         }
     }
 
-    fn doubts(&self, name: &str) -> usize {
+    fn uncertain_about(&self, name: &str) -> usize {
         self.uncertain.get(name).copied().unwrap_or(0)
     }
 
@@ -115,76 +115,86 @@ impl Tally {
 }
 
 #[test]
-fn counts_predict_the_kubelet_or_say_that_they_cannot() {
+fn a_prediction_from_counts_is_right_or_uncertain() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 5);
         play(seed, |_, after, _| {
-            let guest = pod(&mut random, 3_000);
-            tally.count(seed, &ask(after, None, &guest), &decide(after, &guest));
+            let new_pod = pod(&mut random, 3_000);
+            tally.count(
+                seed,
+                &predict(after, None, &new_pod),
+                &decide(after, &new_pod),
+            );
         });
     }
     println!("several containers: {tally:?}");
     assert!(tally.admitted > 500 && tally.rejected > 500, "{tally:?}");
-    assert_eq!(tally.doubts("another"), 0, "{tally:?}");
-    assert!(tally.doubts("division") * 10 < tally.all(), "{tally:?}");
+    assert_eq!(tally.uncertain_about("another"), 0, "{tally:?}");
+    assert!(
+        tally.uncertain_about("division") * 10 < tally.all(),
+        "{tally:?}"
+    );
 }
 
 #[test]
-fn a_single_container_is_in_doubt_only_where_cores_are_looked_at() {
+fn a_single_container_is_uncertain_only_if_an_option_uses_cores() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 6);
         play(seed, |_, after, _| {
-            let mut guest = Pod::clone(&pod(&mut random, 3_000));
-            guest.init_containers.clear();
-            guest.containers.truncate(1);
-            let guest = Arc::new(guest);
-            let verdict = ask(after, None, &guest);
-            if verdict == Prediction::Uncertain(Gap::Cores) {
+            let mut new_pod = Pod::clone(&pod(&mut random, 3_000));
+            new_pod.init_containers.clear();
+            new_pod.containers.truncate(1);
+            let new_pod = Arc::new(new_pod);
+            let prediction = predict(after, None, &new_pod);
+            if prediction == Prediction::Uncertain(Gap::Cores) {
                 let options = &after.rules().settings().cpu_options;
                 assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
             }
-            tally.count(seed, &verdict, &decide(after, &guest));
+            tally.count(seed, &prediction, &decide(after, &new_pod));
         });
     }
     println!("one container: {tally:?}");
     assert!(tally.admitted > 500 && tally.rejected > 500, "{tally:?}");
-    let other = tally.doubts("division") + tally.doubts("another");
+    let other = tally.uncertain_about("division") + tally.uncertain_about("another");
     assert_eq!(other, 0, "{tally:?}");
 }
 
 #[test]
-fn listed_cpus_leave_no_doubt_but_about_caches() {
+fn with_listed_cpus_only_caches_are_uncertain() {
     let mut tally = Tally::default();
     for seed in histories() {
         let mut random = Random(seed + 7);
         play(seed, |_, after, _| {
             let known = known_cpus(after);
-            let mut guest = Pod::clone(&pod(&mut random, 3_000));
-            for container in guest
+            let mut new_pod = Pod::clone(&pod(&mut random, 3_000));
+            for container in new_pod
                 .init_containers
                 .iter_mut()
-                .chain(&mut guest.containers)
+                .chain(&mut new_pod.containers)
             {
                 container.requests.remove("example.com/gpu");
                 container.limits.remove("example.com/gpu");
             }
-            let guest = Arc::new(guest);
-            let verdict = ask(after, Some(&known), &guest);
-            if let Prediction::Uncertain(gap) = &verdict {
+            let new_pod = Arc::new(new_pod);
+            let prediction = predict(after, Some(&known), &new_pod);
+            if let Prediction::Uncertain(gap) = &prediction {
                 let options = &after.rules().settings().cpu_options;
                 let caches = options.contains_key("prefer-align-cpus-by-uncorecache");
                 assert!(caches, "seed {seed}: {gap}");
             }
-            tally.count(seed, &verdict, &decide(after, &guest));
+            tally.count(seed, &prediction, &decide(after, &new_pod));
         });
     }
     println!("listed CPUs: {tally:?}");
     assert_eq!(
         tally.uncertain.len(),
-        usize::from(tally.doubts("division") > 0),
+        usize::from(tally.uncertain_about("division") > 0),
         "{tally:?}"
     );
-    assert!(tally.doubts("division") * 100 < tally.all(), "{tally:?}");
+    assert!(
+        tally.uncertain_about("division") * 100 < tally.all(),
+        "{tally:?}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Reading a daemon's configuration: one YAML file, every field with a default and its place.
+//! Configuration files of the daemons: one YAML file, every field with a default; errors carry their position.
 
 mod access;
 mod fields;
@@ -6,4 +6,4 @@ pub mod read;
 pub mod write;
 
 pub use access::Access;
-pub use fields::{Field, members};
+pub use fields::{ConfigField, section_fields};

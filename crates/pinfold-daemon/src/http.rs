@@ -1,8 +1,8 @@
-//! HTTP through hyper: sizes, times and the number of connections are limited ([`Limits`]).
+//! An HTTP server on hyper that limits sizes, times and the number of connections ([`HttpLimits`]).
 
-mod probes;
+mod probe_handler;
 mod server;
 
 pub use hyper::{Method, StatusCode};
-pub use probes::{Health, Probed, Probes};
-pub use server::{Answer, Answers, Asked, Limits, Listener, Spoken, serve};
+pub use probe_handler::{DaemonStatus, Health, ProbeHandler};
+pub use server::{Handler, HttpLimits, HttpRequest, HttpResponse, HttpVersion, Listener, serve};

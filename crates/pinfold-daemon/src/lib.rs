@@ -1,20 +1,20 @@
-//! What every daemon of ours is made of.
+//! The parts that every Pinfold daemon uses.
 //!
-//! | | |
+//! | part | module |
 //! |---|---|
-//! | reading its configuration, every field with its place | [`config`] |
+//! | parsing of configuration files, with positions in error messages | [`config`] |
 //! | log lines | [`logging`] |
-//! | what it counts and measures | [`metrics`] |
-//! | an HTTP server within limits, and what probes ask | [`http`] |
-//! | what signals want of it | [`control`] |
-//! | its command line | [`program`], [`log_args`] |
+//! | Prometheus metrics | [`metrics`] |
+//! | an HTTP server with limits, `/healthz`, `/readyz` and `/metrics` | [`http`] |
+//! | SIGTERM, SIGINT and SIGHUP | [`signals`] |
+//! | command line | [`program`], [`log_args`] |
 
 pub mod config;
-pub mod control;
 pub mod http;
 pub mod log_args;
 pub mod logging;
 pub mod metrics;
 pub mod program;
+pub mod signals;
 
 pub use metrics::Metrics;

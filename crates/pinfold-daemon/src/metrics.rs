@@ -1,13 +1,13 @@
-//! [`Metrics`]: what a daemon counts and measures, as Prometheus reads it.
+//! [`Metrics`]: the counters, gauges and histograms of a daemon, in Prometheus' text format.
 //!
-//! Written by hand: three kinds of metrics and one text format are less than the glue to a library would be, and the
-//! daemon's table of all its metrics ([`catalogue!`](crate::catalogue)) is the documentation.
+//! Hand-written: three kinds of metrics and one text format are less code than the integration of a library. The table of
+//! all metrics of a daemon ([`catalogue!`](crate::catalogue)) is also their documentation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// Makes a constant of every metric, and `ALL` of all of them in the order in which they are shown.
+/// Declares one constant per metric, and `ALL`: every metric in the order of exposition.
 #[macro_export]
 macro_rules! catalogue {
     ($($(#[$doc:meta])* $id:ident: $kind:expr, $name:literal $labels:tt, $help:literal;)*) => {
@@ -18,68 +18,68 @@ macro_rules! catalogue {
             kind: $kind,
         };)*
 
-        /// Every metric, in the order in which they are shown.
+        /// Every metric, in the order of exposition.
         pub const ALL: &[&$crate::metrics::Metric] = &[$(&$id),*];
     };
 }
 
-/// One metric: its name and what it says.
+/// The description of one metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name.
+    /// The metric's name.
     pub name: &'static str,
-    /// What it counts or measures.
+    /// The help text.
     pub help: &'static str,
-    /// The names of its labels.
+    /// The label names.
     pub labels: &'static [&'static str],
-    /// How it behaves.
-    pub kind: Kind,
+    /// The type of the metric.
+    pub kind: MetricKind,
 }
 
-/// How a metric behaves.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// Only ever grows.
+pub enum MetricKind {
+    /// A value that only increases.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
-    /// Counts how many values were at most so large; the bounds ascend.
+    /// Counts of observations by bucket; the upper bounds ascend.
     Histogram(&'static [f64]),
 }
 
-impl Kind {
-    /// The word in the exposition.
+impl MetricKind {
+    /// The name in the line `# TYPE`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
         }
     }
 }
 
-/// Everything that was counted and measured. Shared by all who count.
+/// The values of all metrics of a daemon, shared by its threads.
 #[derive(Debug)]
 pub struct Metrics {
     all: &'static [&'static Metric],
-    series: Mutex<BTreeMap<Key, Value>>,
+    series: Mutex<BTreeMap<SeriesKey, SeriesValue>>,
 }
 
-/// A metric's name and the values of its labels.
-type Key = (&'static str, Vec<String>);
+/// A metric's name and its label values.
+type SeriesKey = (&'static str, Vec<String>);
 
 #[derive(Clone, Debug)]
-enum Value {
+enum SeriesValue {
     Number(f64),
     Histogram { buckets: Vec<u64>, sum: f64 },
 }
 
-/// So many series altogether: a name that others choose must not fill the memory.
-pub const MOST_SERIES: usize = 10_000;
+/// The most series of a daemon: label values that come from the cluster must not exhaust its memory.
+pub const MAX_SERIES: usize = 10_000;
 
 impl Metrics {
-    /// Nothing counted yet of what is in the table. Metrics without labels are there from the beginning, at 0.
+    /// All metrics of the table `all`. Metrics without labels start with one series at 0.
     #[must_use]
     pub fn new(all: &'static [&'static Metric]) -> Self {
         let metrics = Self {
@@ -92,67 +92,67 @@ impl Metrics {
         metrics
     }
 
-    /// Counts one more.
+    /// Increments a counter by one.
     pub fn count(&self, metric: &Metric, labels: &[&str]) {
         self.add(metric, labels, 1);
     }
 
-    /// Counts so many more.
+    /// Increments a counter.
     pub fn add(&self, metric: &Metric, labels: &[&str], more: u64) {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "what Prometheus does with every number"
+            reason = "Prometheus values are floating point numbers"
         )]
         let more = more as f64;
         self.update(metric, labels, |value| {
-            if let Value::Number(number) = value {
+            if let SeriesValue::Number(number) = value {
                 *number += more;
             }
         });
     }
 
-    /// Measures a value that goes up and down.
+    /// Sets a gauge.
     pub fn set(&self, metric: &Metric, labels: &[&str], new: f64) {
         self.update(metric, labels, |value| {
-            if let Value::Number(number) = value {
+            if let SeriesValue::Number(number) = value {
                 *number = new;
             }
         });
     }
 
-    /// Puts a value into its histogram.
-    pub fn observe(&self, metric: &Metric, labels: &[&str], seen: f64) {
-        let Kind::Histogram(bounds) = metric.kind else {
+    /// Adds an observation to a histogram.
+    pub fn observe(&self, metric: &Metric, labels: &[&str], observation: f64) {
+        let MetricKind::Histogram(bounds) = metric.kind else {
             return;
         };
         self.update(metric, labels, |value| {
-            if let Value::Histogram { buckets, sum } = value {
-                let place = bounds.iter().position(|bound| seen <= *bound);
-                if let Some(bucket) = buckets.get_mut(place.unwrap_or(bounds.len())) {
+            if let SeriesValue::Histogram { buckets, sum } = value {
+                let index = bounds.iter().position(|bound| observation <= *bound);
+                if let Some(bucket) = buckets.get_mut(index.unwrap_or(bounds.len())) {
                     *bucket = bucket.saturating_add(1);
                 }
-                *sum += seen;
+                *sum += observation;
             }
         });
     }
 
-    /// Forgets all series of a metric, before they are measured anew.
+    /// Removes all series of a metric, so that label values that no longer exist disappear.
     pub fn clear(&self, metric: &Metric) {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         series.retain(|(name, _), _| *name != metric.name);
     }
 
-    fn update(&self, metric: &Metric, labels: &[&str], change: impl FnOnce(&mut Value)) {
+    fn update(&self, metric: &Metric, labels: &[&str], change: impl FnOnce(&mut SeriesValue)) {
         debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
         let key = (metric.name, labels);
-        if series.len() >= MOST_SERIES && !series.contains_key(&key) {
+        if series.len() >= MAX_SERIES && !series.contains_key(&key) {
             return;
         }
         let value = series.entry(key).or_insert_with(|| match metric.kind {
-            Kind::Counter | Kind::Gauge => Value::Number(0.0),
-            Kind::Histogram(bounds) => Value::Histogram {
+            MetricKind::Counter | MetricKind::Gauge => SeriesValue::Number(0.0),
+            MetricKind::Histogram(bounds) => SeriesValue::Histogram {
                 buckets: vec![0; bounds.len() + 1],
                 sum: 0.0,
             },
@@ -160,7 +160,7 @@ impl Metrics {
         change(value);
     }
 
-    /// Everything as Prometheus reads it (text format 0.0.4), in the order of the table.
+    /// All series in Prometheus' text format 0.0.4, in the order of the table.
     #[must_use]
     pub fn expose(&self) -> String {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,7 +185,7 @@ impl Metrics {
     }
 }
 
-fn expose(out: &mut String, metric: &Metric, labels: &[String], value: &Value) {
+fn expose(out: &mut String, metric: &Metric, labels: &[String], value: &SeriesValue) {
     let name = metric.name;
     let pairs = metric
         .labels
@@ -193,10 +193,10 @@ fn expose(out: &mut String, metric: &Metric, labels: &[String], value: &Value) {
         .copied()
         .zip(labels.iter().map(String::as_str));
     match (value, metric.kind) {
-        (Value::Number(value), _) => {
+        (SeriesValue::Number(value), _) => {
             let _ = writeln!(out, "{name}{} {value}", braces(pairs));
         }
-        (Value::Histogram { buckets, sum }, Kind::Histogram(bounds)) => {
+        (SeriesValue::Histogram { buckets, sum }, MetricKind::Histogram(bounds)) => {
             let mut total = 0_u64;
             let bounds = bounds.iter().map(f64::to_string);
             let bounds = bounds.chain(std::iter::once("+Inf".to_owned()));
@@ -211,11 +211,11 @@ fn expose(out: &mut String, metric: &Metric, labels: &[String], value: &Value) {
                 "{name}_sum{labels} {sum}\n{name}_count{labels} {total}"
             );
         }
-        (Value::Histogram { .. }, _) => {}
+        (SeriesValue::Histogram { .. }, _) => {}
     }
 }
 
-/// Labels in braces; nothing without labels.
+/// The label pairs in braces; empty if there are none.
 fn braces<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let pairs = pairs.map(|(name, value)| format!("{name}=\"{}\"", escaped(value, true)));
     let pairs: Vec<String> = pairs.collect();
@@ -225,7 +225,7 @@ fn braces<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     }
 }
 
-/// What must not stand in a help text, or in the value of a label, by itself.
+/// Escapes a help text, or a label value if `quotes` is set.
 fn escaped(text: &str, quotes: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -10,8 +10,8 @@ use pinfold_terminal::manual::ManualCommand;
 use pinfold_terminal::{Failure, Source, output};
 use serde::Serialize;
 
-use crate::control::Control;
 use crate::log_args::LogArgs;
+use crate::signals::SignalReceiver;
 
 /// The arguments that every daemon has.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub fn run<C: Default + Serialize, E: Display>(
     program: Command,
     args: &DaemonArgs,
     read: ReadConfig<C>,
-    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control) -> Result<(), E>,
+    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &SignalReceiver) -> Result<(), E>,
 ) -> ExitCode {
     let name = program.get_name().to_owned();
     let result = match &args.manual {
@@ -52,7 +52,7 @@ pub fn run<C: Default + Serialize, E: Display>(
 fn start<C: Default + Serialize, E: Display>(
     args: &DaemonArgs,
     read: ReadConfig<C>,
-    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &Control) -> Result<(), E>,
+    daemon: impl FnOnce(&C, &dyn Fn() -> Result<C, String>, &SignalReceiver) -> Result<(), E>,
 ) -> Result<ExitCode, Failure> {
     let config = match &args.config {
         Some(path) => open(path, read)?,
@@ -62,7 +62,8 @@ fn start<C: Default + Serialize, E: Display>(
         output::print_yaml(&config)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let signals = Control::of_signals().map_err(|error| Failure::Environment(error.to_string()))?;
+    let signals =
+        SignalReceiver::of_process().map_err(|error| Failure::Environment(error.to_string()))?;
     let reread = || match &args.config {
         Some(path) => reread(path, read),
         None => Ok(C::default()),

@@ -1,4 +1,4 @@
-//! HTTP/2 with one client that asks for too much: within limits everything is answered, beyond them nothing is read.
+//! The limits of the HTTP server over HTTP/2: requests within the limits are answered, larger ones are rejected.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,108 +13,116 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Frame};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use pinfold_daemon::http::{Answer, Answers, Asked, Limits, Listener, Spoken, StatusCode, serve};
+use pinfold_daemon::http::{
+    Handler, HttpLimits, HttpRequest, HttpResponse, HttpVersion, Listener, StatusCode, serve,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 type Body = BoxBody<Bytes, Infallible>;
 
-const LIMITS: Limits = Limits {
+const LIMITS: HttpLimits = HttpLimits {
     connections: 3,
-    head: 1000,
-    body: 100_000,
-    arrival: Duration::from_secs(60),
-    life: Duration::from_secs(60),
+    header_bytes: 1000,
+    body_bytes: 100_000,
+    request_timeout: Duration::from_secs(60),
+    connection_lifetime: Duration::from_secs(60),
 };
 
-/// Everybody who comes speaks HTTP/2, as if they had agreed on it.
-struct Plain(TcpListener);
+/// A listener whose connections are all HTTP/2, without a TLS handshake that negotiates it.
+struct PlainHttp2(TcpListener);
 
-impl Listener for Plain {
+impl Listener for PlainHttp2 {
     type Raw = TcpStream;
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<TcpStream> {
+    async fn accept_raw(&self) -> io::Result<TcpStream> {
         Ok(self.0.accept().await?.0)
     }
 
-    async fn open(&self, raw: TcpStream) -> io::Result<TcpStream> {
+    async fn handshake(&self, raw: TcpStream) -> io::Result<TcpStream> {
         Ok(raw)
     }
 
-    fn spoken(_: &TcpStream) -> Spoken {
-        Spoken::Http2
+    fn http_version(_: &TcpStream) -> HttpVersion {
+        HttpVersion::Http2
     }
 }
 
-/// Says how long the body was. The first who ask for `/together` wait until as many do as may at a time.
+/// Responds with the length of the body. Requests for `/together` wait until as many are handled at a time as the limits
+/// allow.
 #[derive(Default)]
-struct Lengths {
-    crowd: Mutex<Crowd>,
-    came: Condvar,
+struct LengthHandler {
+    concurrency: Mutex<Concurrency>,
+    started: Condvar,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Crowd {
-    here: usize,
-    most: usize,
+struct Concurrency {
+    current: usize,
+    max: usize,
 }
 
-impl Answers for Lengths {
-    fn answer(&self, asked: &Asked) -> Answer {
-        if asked.path == "/together" {
-            let mut crowd = self.crowd.lock().expect("nobody panics");
-            crowd.here += 1;
-            crowd.most = crowd.most.max(crowd.here);
-            self.came.notify_all();
-            let is_small = |crowd: &mut Crowd| crowd.most < LIMITS.connections;
-            let long = Duration::from_secs(20);
-            let waited = self.came.wait_timeout_while(crowd, long, is_small);
-            waited.expect("nobody panics").0.here -= 1;
+impl Handler for LengthHandler {
+    fn handle(&self, request: &HttpRequest) -> HttpResponse {
+        if request.path == "/together" {
+            let mut concurrency = self.concurrency.lock().expect("unpoisoned");
+            concurrency.current += 1;
+            concurrency.max = concurrency.max.max(concurrency.current);
+            self.started.notify_all();
+            let is_below = |now: &mut Concurrency| now.max < LIMITS.connections;
+            let timeout = Duration::from_secs(20);
+            let waited = self
+                .started
+                .wait_timeout_while(concurrency, timeout, is_below);
+            waited.expect("unpoisoned").0.current -= 1;
         }
-        said(StatusCode::OK, &asked.body.len().to_string())
+        text(StatusCode::OK, &request.body.len().to_string())
     }
 
-    fn reject(&self, status: StatusCode, error: &str) -> Answer {
-        said(status, error)
+    fn error_response(&self, status: StatusCode, message: &str) -> HttpResponse {
+        text(status, message)
     }
 }
 
-fn said(status: StatusCode, text: &str) -> Answer {
-    Answer {
+fn text(status: StatusCode, text: &str) -> HttpResponse {
+    HttpResponse {
         status,
-        content: "text/plain",
+        content_type: "text/plain",
         body: text.as_bytes().to_vec(),
     }
 }
 
-/// Plays with one connection.
-fn play(story: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<Lengths> {
-    play_within(LIMITS, story)
+/// Runs `test` with one connection to a server.
+fn with_client(test: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<LengthHandler> {
+    with_limits(LIMITS, test)
 }
 
-fn play_within(limits: Limits, story: impl AsyncFnOnce(SendRequest<Body>)) -> Arc<Lengths> {
+fn with_limits(
+    limits: HttpLimits,
+    test: impl AsyncFnOnce(SendRequest<Body>),
+) -> Arc<LengthHandler> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    let answers = Arc::new(Lengths::default());
+    let handler = Arc::new(LengthHandler::default());
     runtime.block_on(async {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = TcpListener::bind(any).await.expect("a port");
         let port = listener.local_addr().expect("an address");
-        let serving = tokio::spawn(serve(Plain(listener), answers.clone(), limits));
+        let serving = tokio::spawn(serve(PlainHttp2(listener), handler.clone(), limits));
         let stream = TcpStream::connect(port).await.expect("a connection");
         let opened = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (client, connection) = opened.expect("HTTP/2");
         let connection = tokio::spawn(connection);
-        story(client).await;
+        test(client).await;
         connection.abort();
         serving.abort();
     });
-    answers
+    handler
 }
 
-async fn ask(
+async fn post(
     client: &mut SendRequest<Body>,
     path: &str,
     header: usize,
@@ -125,25 +133,25 @@ async fn ask(
         .body(body)
         .expect("a request");
     client.ready().await?;
-    let answer = client.send_request(request).await?;
-    let status = answer.status();
-    let body = answer.into_body().collect().await?.to_bytes();
+    let response = client.send_request(request).await?;
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-fn whole(length: usize) -> Body {
+fn sized(length: usize) -> Body {
     Full::new(Bytes::from(vec![b'x'; length])).boxed()
 }
 
-/// A body that does not say how long it is.
-struct Pieces {
+/// A body without a declared length.
+struct Chunks {
     left: usize,
-    piece: usize,
-    /// Whether it comes to an end, or says nothing more for ever.
+    size: usize,
+    /// Whether the body ends after the last chunk, or stays open.
     ends: bool,
 }
 
-impl hyper::body::Body for Pieces {
+impl hyper::body::Body for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -154,8 +162,8 @@ impl hyper::body::Body for Pieces {
         match (self.left.checked_sub(1), self.ends) {
             (Some(left), _) => {
                 self.left = left;
-                let piece = Bytes::from(vec![b'x'; self.piece]);
-                Poll::Ready(Some(Ok(Frame::data(piece))))
+                let chunk = Bytes::from(vec![b'x'; self.size]);
+                Poll::Ready(Some(Ok(Frame::data(chunk))))
             }
             (None, true) => Poll::Ready(None),
             (None, false) => Poll::Pending,
@@ -164,82 +172,85 @@ impl hyper::body::Body for Pieces {
 }
 
 #[test]
-fn a_body_up_to_the_limit_is_read_whether_its_length_is_said_or_not() {
-    play(async |mut client| {
-        let all = LIMITS.body.to_string();
-        let said = ask(&mut client, "/", 0, whole(LIMITS.body)).await;
-        assert_eq!(said.expect("an answer"), (StatusCode::OK, all.clone()));
-        let pieces = Pieces {
+fn a_body_up_to_the_limit_is_read_with_and_without_a_declared_length() {
+    with_client(async |mut client| {
+        let all = LIMITS.body_bytes.to_string();
+        let response = post(&mut client, "/", 0, sized(LIMITS.body_bytes)).await;
+        assert_eq!(response.expect("a response"), (StatusCode::OK, all.clone()));
+        let chunks = Chunks {
             left: 10,
-            piece: LIMITS.body / 10,
+            size: LIMITS.body_bytes / 10,
             ends: true,
         };
-        let said = ask(&mut client, "/", 0, pieces.boxed()).await;
-        assert_eq!(said.expect("an answer"), (StatusCode::OK, all));
+        let response = post(&mut client, "/", 0, chunks.boxed()).await;
+        assert_eq!(response.expect("a response"), (StatusCode::OK, all));
     });
 }
 
 #[test]
-fn a_larger_body_is_rejected_and_the_connection_goes_on() {
-    play(async |mut client| {
-        let pieces = Pieces {
+fn a_larger_body_is_rejected_and_the_connection_stays_open() {
+    with_client(async |mut client| {
+        let chunks = Chunks {
             left: 1_000_000,
-            piece: 10_000,
+            size: 10_000,
             ends: true,
         };
-        for body in [whole(LIMITS.body + 1), pieces.boxed()] {
-            let (status, told) = ask(&mut client, "/", 0, body).await.expect("an answer");
+        for body in [sized(LIMITS.body_bytes + 1), chunks.boxed()] {
+            let (status, message) = post(&mut client, "/", 0, body).await.expect("a response");
             assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
-            assert!(told.contains("larger than 100000 bytes"), "{told}");
+            assert!(message.contains("larger than 100000 bytes"), "{message}");
         }
-        let said = ask(&mut client, "/", 0, whole(1)).await;
-        assert_eq!(said.expect("an answer").0, StatusCode::OK);
+        let response = post(&mut client, "/", 0, sized(1)).await;
+        assert_eq!(response.expect("a response").0, StatusCode::OK);
     });
 }
 
 #[test]
-fn a_body_that_does_not_come_to_its_end_is_given_up() {
-    let soon = Limits {
-        arrival: Duration::from_millis(200),
+fn a_body_that_stalls_times_out() {
+    let soon = HttpLimits {
+        request_timeout: Duration::from_millis(200),
         ..LIMITS
     };
-    play_within(soon, async |mut client| {
-        let silent = Pieces {
+    with_limits(soon, async |mut client| {
+        let stalled = Chunks {
             left: 1,
-            piece: 10,
+            size: 10,
             ends: false,
         };
-        let said = ask(&mut client, "/", 0, silent.boxed()).await;
-        let (status, told) = said.expect("an answer");
-        assert_eq!(status, StatusCode::REQUEST_TIMEOUT, "{told}");
+        let response = post(&mut client, "/", 0, stalled.boxed()).await;
+        let (status, message) = response.expect("a response");
+        assert_eq!(status, StatusCode::REQUEST_TIMEOUT, "{message}");
     });
 }
 
 #[test]
-fn a_large_head_is_rejected() {
-    play(async |mut client| {
-        let said = ask(&mut client, "/", 2 * LIMITS.head, whole(0)).await;
-        let (status, _) = said.expect("an answer");
+fn headers_above_the_limit_are_rejected() {
+    with_client(async |mut client| {
+        let response = post(&mut client, "/", 2 * LIMITS.header_bytes, sized(0)).await;
+        let (status, _) = response.expect("a response");
         assert_eq!(status, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     });
 }
 
 #[test]
-fn no_more_are_answered_at_a_time_than_may_be_and_all_are_in_the_end() {
-    let answers = play(async |mut client| {
-        // A client that has not heard of the limit yet is told to ask again.
-        let first = ask(&mut client, "/", 0, whole(0)).await;
-        assert_eq!(first.expect("an answer").0, StatusCode::OK);
+fn concurrent_requests_are_limited_and_all_are_answered() {
+    let handler = with_client(async |mut client| {
+        // Only a client that has received the server's settings keeps to the limit of concurrent streams.
+        let first = post(&mut client, "/", 0, sized(0)).await;
+        assert_eq!(first.expect("a response").0, StatusCode::OK);
         let many = (0..4 * LIMITS.connections).map(|_| {
             let mut client = client.clone();
-            tokio::spawn(async move { ask(&mut client, "/together", 0, whole(7)).await })
+            tokio::spawn(async move { post(&mut client, "/together", 0, sized(7)).await })
         });
-        for asked in many.collect::<Vec<_>>() {
-            let said = asked.await.expect("nobody panics").expect("an answer");
-            assert_eq!(said, (StatusCode::OK, "7".to_owned()));
+        for task in many.collect::<Vec<_>>() {
+            let response = task.await.expect("no panic").expect("a response");
+            assert_eq!(response, (StatusCode::OK, "7".to_owned()));
         }
     });
-    // Several at a time, which is what HTTP/2 is for, and never more than may.
-    let crowd = *answers.crowd.lock().expect("nobody panics");
-    assert_eq!((crowd.here, crowd.most), (0, LIMITS.connections));
+    // The limit was reached and not exceeded.
+    let concurrency = *handler.concurrency.lock().expect("unpoisoned");
+    assert_eq!(
+        (concurrency.current, concurrency.max),
+        (0, LIMITS.connections)
+    );
 }

@@ -4,101 +4,101 @@ use std::path::PathBuf;
 
 use crate::synthetic::NotationError;
 
-/// Why a machine could not be read.
+/// Errors of reading or recording a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum HardwareError {
-    /// The text names nothing.
+    /// The specification matches no machine, file or preset.
     #[error(
         "no machine {spec:?}: expected \"this\", a directory with sys and proc in it, a recording, \
          an hwloc XML file, a preset or a description such as \"2 sockets, 16 cores, smt2\"{}",
         did_you_mean(.nearest.as_deref())
     )]
     NoSuchMachine {
-        /// What was asked for.
+        /// The specification.
         spec: String,
-        /// The preset that looks most like it.
+        /// The preset with the most similar name.
         nearest: Option<String>,
     },
-    /// A preset that does not exist.
+    /// There is no such preset.
     #[error("no preset {name:?}{}; the presets are {}", did_you_mean(.nearest.as_deref()), .known.join(", "))]
     NoSuchPreset {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// The preset that looks most like it.
+        /// The preset with the most similar name.
         nearest: Option<String>,
         /// All presets.
         known: Vec<&'static str>,
     },
-    /// A file that could not be read.
+    /// A file could not be read.
     #[error("cannot read {}: {error}", .path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         error: std::io::Error,
     },
-    /// A file that could not be written.
+    /// The recording could not be written.
     #[error("cannot write the recording: {0}")]
     Unwritable(#[source] std::io::Error),
-    /// A tree without a CPU in it.
+    /// The directory tree has no CPU.
     #[error(
         "no CPU found under {root}/sys/devices/system/cpu: expected directories cpu0, cpu1, ...; \
          give the directory that holds sys and proc"
     )]
     NoCpus {
-        /// Where was looked.
+        /// The root of the tree.
         root: String,
     },
-    /// A file of the kernel that does not hold what it should.
+    /// A kernel file has unexpected content.
     #[error("{path}: expected {expected}, found {found:?}")]
     Malformed {
-        /// Which file, from the root of the tree.
+        /// The file, relative to the root of the tree.
         path: String,
-        /// What it should hold.
+        /// The expected format.
         expected: &'static str,
-        /// What it holds (its beginning).
+        /// The beginning of its content.
         found: String,
     },
-    /// More of something than is ever read.
+    /// A size or count exceeds its limit.
     #[error("{what}: {found} is beyond the limit of {limit}")]
     TooMuch {
-        /// Of what.
+        /// The name of the quantity.
         what: &'static str,
-        /// How much there is.
+        /// Its value.
         found: u64,
-        /// How much is read.
+        /// The limit.
         limit: u64,
     },
-    /// Text that is not hwloc's XML.
+    /// The text is not an XML export of hwloc.
     #[error(
         "not a topology of hwloc, at byte {position}: {problem}; make one with \"lstopo file.xml\""
     )]
     Xml {
-        /// Where in the file.
+        /// The byte offset in the file.
         position: u64,
-        /// What is wrong with it.
+        /// What is wrong there.
         problem: String,
     },
-    /// A file that starts like a recording and is none.
+    /// The file begins like a recording and cannot be parsed.
     #[error("not a recording, line {line}: {problem}")]
     Recording {
-        /// Which line, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong there.
         problem: &'static str,
     },
-    /// A description that cannot be read.
+    /// A description could not be parsed.
     #[error(transparent)]
     Notation(#[from] NotationError),
 }
 
-/// `; did you mean "x"?`, or nothing.
+/// The text `; did you mean "x"?`, or an empty one.
 pub(crate) fn did_you_mean(word: Option<&str>) -> String {
     word.map_or_else(String::new, |word| format!("; did you mean {word:?}?"))
 }
 
-/// The beginning of what was found, short enough for a message.
+/// The beginning of a text, short enough for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 60;
     if text.chars().count() <= LONGEST {

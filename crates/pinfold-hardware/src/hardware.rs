@@ -1,7 +1,7 @@
-//! [`Hardware`]: everything that was found out about a machine.
+//! [`Hardware`]: everything that was read about a machine.
 //!
-//! Sockets, cores, caches and NUMA nodes are each a list of sets of online CPUs. They need not
-//! nest: a NUMA node may cut a cache in two (sub-NUMA clustering) or hold several.
+//! Sockets, cores, caches and NUMA nodes are each a list of sets of online CPUs. They need not nest: a cache may span
+//! several NUMA nodes (sub-NUMA clustering) or a node several caches.
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use serde::Serialize;
@@ -9,17 +9,17 @@ use serde::Serialize;
 use crate::numa_id::NumaId;
 use crate::pci::{PciDevice, PciKind};
 
-/// A machine, as its kernel (or whoever described it) tells it.
+/// A machine, as its kernel, hwloc or a description reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Hardware {
-    /// What people call it: the product, the preset, or nothing.
+    /// The product name or the preset's name; may be empty.
     pub name: String,
-    /// Which CPUs there are and in which state.
+    /// The CPUs by state.
     pub cpus: CpuStates,
     /// Physical packages, ascending by id.
     pub sockets: Vec<Socket>,
-    /// Dies, where the kernel tells; ascending by socket, then id.
+    /// Dies, where the kernel reports them; ascending by socket, then id.
     pub dies: Vec<Die>,
     /// Groups of cores between core and socket (the kernel's "clusters"), ascending by lowest CPU.
     pub clusters: Vec<CpuSet>,
@@ -29,39 +29,39 @@ pub struct Hardware {
     pub caches: Vec<CpuCache>,
     /// NUMA nodes, ascending by id.
     pub nodes: Vec<HardwareNode>,
-    /// Whether the kernel knows NUMA nodes. If not, `nodes` is one node that holds everything.
+    /// Whether the kernel reports NUMA nodes. If not, `nodes` is one node with all CPUs and memory.
     pub kernel_has_nodes: bool,
     /// Memory of the whole machine in bytes.
     pub memory: u64,
     /// PCI functions, ascending by address.
     pub devices: Vec<PciDevice>,
-    /// What the control group of the reading process allows, if it has one.
+    /// The CPUs and NUMA nodes that the control group of the reading process allows, if it is in one.
     pub allowed: Option<CgroupLimits>,
-    /// How many sockets cAdvisor counts; the kubelet divides by it.
+    /// The number of sockets that cAdvisor counts; the kubelet divides by it.
     pub counted_sockets: usize,
-    /// What was found and not believed.
+    /// Inconsistent or malformed input that was ignored.
     pub inconsistencies: Vec<Inconsistency>,
 }
 
-/// Which CPUs there are and in which state.
+/// The CPUs of a machine by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CpuStates {
-    /// Run work.
+    /// CPUs that are online.
     pub online: CpuSet,
-    /// Are there and switched off.
+    /// CPUs that are present and switched off.
     pub offline: CpuSet,
-    /// Could be there, now or after being plugged in.
+    /// CPUs that are present or can be hot-plugged.
     pub possible: CpuSet,
-    /// Kept away from the scheduler's load balancing (`isolcpus`).
+    /// CPUs excluded from the scheduler's load balancing (`isolcpus`).
     pub isolated: CpuSet,
-    /// Run without the timer tick (`nohz_full`).
+    /// CPUs that run without the timer tick (`nohz_full`).
     pub nohz_full: CpuSet,
 }
 
 /// One physical package.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Socket {
-    /// The kernel's id, or a running number where it gives none.
+    /// The kernel's id, or a running number if it has none.
     pub id: u32,
     /// Its online CPUs.
     pub cpus: CpuSet,
@@ -83,17 +83,17 @@ pub struct Die {
 pub struct HardwareCore {
     /// The package it is in.
     pub socket: u32,
-    /// The die, where the kernel tells.
+    /// The die, where the kernel reports it.
     pub die: Option<u32>,
-    /// What the kernel prints as its core id, if anything: unique at most inside a package.
+    /// The core id that the kernel reports, if any: unique at most within a package.
     pub core_id: Option<i32>,
-    /// What the kernel prints as its package id, if anything; -1 means "unknown".
+    /// The package id that the kernel reports, if any; -1 means "unknown".
     pub package_id: Option<i32>,
     /// Its online threads.
     pub cpus: CpuSet,
 }
 
-/// What a cache holds.
+/// What a cache stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
@@ -110,11 +110,11 @@ pub enum CacheKind {
 pub struct CpuCache {
     /// 1 is nearest to the core.
     pub level: u8,
-    /// What it holds.
+    /// What it stores.
     pub kind: CacheKind,
     /// The online CPUs that share it.
     pub cpus: CpuSet,
-    /// The kernel's id, unique inside level and kind; old kernels give none.
+    /// The kernel's id, unique within level and kind; old kernels have none.
     pub id: Option<u32>,
     /// Size in bytes, where known.
     pub size: Option<u64>,
@@ -125,17 +125,17 @@ pub struct CpuCache {
 pub struct HardwareNode {
     /// The kernel's id; ids may have gaps.
     pub id: NumaId,
-    /// Its online CPUs; empty for memory that only hangs on the fabric.
+    /// Its online CPUs; empty for a memory-only node.
     pub cpus: CpuSet,
-    /// Memory in bytes; 0 for a node that is only a place.
+    /// Memory in bytes; may be 0.
     pub memory: u64,
-    /// Free memory in bytes at the time of reading, where told.
+    /// Free memory in bytes at the time of reading, where reported.
     pub free: Option<u64>,
     /// Preallocated huge pages, in the order of the kernel's directory names.
     pub hugepages: Vec<HugePagePool>,
-    /// Firmware distances (SLIT), one per node in the order of [`Hardware::nodes`], or none.
+    /// Distances (SLIT), one per node in the order of [`Hardware::nodes`]; empty if the firmware reports none.
     pub distances: Vec<u32>,
-    /// How fast which nodes reach this memory (HMAT), where the firmware tells.
+    /// Bandwidth and latency of this memory from other nodes (HMAT), where the firmware reports them.
     pub accesses: Vec<MemoryAccess>,
     /// Sizes in bytes of the caches in front of this memory, nearest to the memory first.
     pub memory_side_caches: Vec<u64>,
@@ -146,33 +146,33 @@ pub struct HardwareNode {
 pub struct HugePagePool {
     /// Size of one page in KiB.
     pub size_kib: u64,
-    /// How many there are.
+    /// The number of pages.
     pub count: u64,
-    /// How many were free at the time of reading, where told.
+    /// The number of free pages at the time of reading, where reported.
     pub free: Option<u64>,
 }
 
-/// One row of the firmware's memory attributes: the nodes that reach a memory best, and how well.
+/// One row of the firmware's memory attributes (HMAT): the nodes with the best access to a memory, and its performance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryAccess {
     /// The kernel's access class: 0 counts all initiators, 1 only those with CPUs.
     pub class: u32,
-    /// The nodes that reach the memory best.
+    /// The nodes with the best access.
     pub initiators: Vec<NumaId>,
-    /// MB/s, where told.
+    /// In MB/s, where reported.
     pub read_bandwidth: Option<u64>,
-    /// MB/s, where told.
+    /// In MB/s, where reported.
     pub write_bandwidth: Option<u64>,
-    /// Nanoseconds, where told.
+    /// In nanoseconds, where reported.
     pub read_latency: Option<u64>,
-    /// Nanoseconds, where told.
+    /// In nanoseconds, where reported.
     pub write_latency: Option<u64>,
 }
 
-/// What a control group lets its processes use.
+/// The CPUs and NUMA nodes that a control group allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CgroupLimits {
-    /// Which kind of control group says so.
+    /// The kind of control group.
     pub by: CgroupKind,
     /// The CPUs.
     pub cpus: CpuSet,
@@ -180,7 +180,7 @@ pub struct CgroupLimits {
     pub nodes: Vec<NumaId>,
 }
 
-/// The generations of control groups.
+/// The kinds of control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CgroupKind {
@@ -188,58 +188,58 @@ pub enum CgroupKind {
     V1,
     /// cgroup v2.
     V2,
-    /// Not a control group of a live system: another tool's word for it.
+    /// Not read from a control group: reported by hwloc.
     Reported,
 }
 
-/// Something that was found and not believed.
+/// Inconsistent or malformed input that was ignored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inconsistency {
     /// A distance row that cannot be matched with the nodes.
     #[error("NUMA node {node} has {found} distances for {expected} nodes; its row is left out")]
     DistanceRow {
-        /// Whose row it is.
+        /// The node.
         node: NumaId,
-        /// How many distances it has.
+        /// The number of distances in its row.
         found: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         expected: usize,
     },
-    /// A distance row with more columns than nodes, read by id.
+    /// A distance row with more columns than nodes, read as columns by node id.
     #[error("NUMA node {node} has {found} distances for {expected} nodes; read as columns by id")]
     WideDistanceRow {
-        /// Whose row it is.
+        /// The node.
         node: NumaId,
-        /// How many distances it has.
+        /// The number of distances in its row.
         found: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         expected: usize,
     },
-    /// A CPU that more than one node claims.
+    /// A CPU that is in more than one node.
     #[error("CPU {cpu} is in more than one NUMA node")]
     SharedCpu {
         /// The first such CPU.
         cpu: CpuId,
     },
-    /// Online CPUs that no node claims.
+    /// Online CPUs that are in no node.
     #[error("CPUs {cpus} are online and in no NUMA node; the kubelet does not see them")]
     CpusWithoutNode {
-        /// Which.
+        /// The CPUs.
         cpus: CpuSet,
     },
-    /// An optional file with unexpected text in it.
+    /// An optional file with unexpected content.
     #[error("{path} holds {found:?}; ignored")]
     Ignored {
-        /// Which file.
+        /// The file.
         path: String,
-        /// What it holds (its beginning).
+        /// The beginning of its content.
         found: String,
     },
 }
 
 impl Hardware {
-    /// The core a CPU is a thread of.
+    /// The core of a CPU.
     #[must_use]
     pub fn core_of(&self, cpu: CpuId) -> Option<&HardwareCore> {
         self.cores.iter().find(|core| core.cpus.contains(cpu))
@@ -265,7 +265,7 @@ impl Hardware {
             .filter(move |device| device.kind == kind)
     }
 
-    /// Brings the lists into the order their docs promise and notes what the sets contradict.
+    /// Sorts the lists as documented, and records inconsistent CPU sets.
     pub(crate) fn finish(mut self) -> Self {
         self.sockets.sort_by_key(|socket| socket.id);
         self.dies.sort_by_key(|die| (die.socket, die.id));
@@ -277,11 +277,11 @@ impl Hardware {
                 .then_with(|| a.cmp(b))
         });
         self.devices.sort_by_key(|device| device.address);
-        self.note_cpus_outside_the_nodes();
+        self.record_inconsistent_cpus();
         self
     }
 
-    fn note_cpus_outside_the_nodes(&mut self) {
+    fn record_inconsistent_cpus(&mut self) {
         let mut seen = CpuSet::new();
         for node in &self.nodes {
             if let Some(cpu) = (&seen & &node.cpus).first() {

@@ -1,12 +1,11 @@
 //! Reads the XML that hwloc exports (`lstopo machine.xml`), versions 1 and 2.
 //!
-//! hwloc describes a machine as a tree of objects, each with the set of CPUs below it. A NUMA node's
-//! set is its *locality*: memory without CPUs of its own (HBM, CXL) has the set of the CPUs it is
-//! nearest to. The kernel puts every CPU into one node, so each CPU goes to the node with the
-//! smallest set that has it, the lowest id among equals; the others are nodes without CPUs.
+//! hwloc describes a machine as a tree of objects, each with the set of CPUs below it. A NUMA node's set is its
+//! *locality*: a node without CPUs (HBM, CXL) has the set of the CPUs nearest to it. The kernel has every CPU in one
+//! node, so each CPU is assigned to the node with the smallest set that contains it, the lowest id among equals; the
+//! other nodes have no CPUs.
 //!
-//! What hwloc does not export stays unknown: ids of caches (numbered here in its order), free memory,
-//! SR-IOV.
+//! hwloc does not export cache ids (numbered here in its order), free memory and SR-IOV.
 
 use crate::error::HardwareError;
 use crate::hardware::Hardware;
@@ -15,7 +14,7 @@ mod distances;
 mod element;
 mod objects;
 
-/// Reads an export.
+/// Parses an XML export of hwloc.
 pub(crate) fn read(xml: &str) -> Result<Hardware, HardwareError> {
     let topology = element::parse(xml)?;
     let mut objects = objects::HwlocObjects::default();

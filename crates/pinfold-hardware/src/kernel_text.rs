@@ -1,34 +1,33 @@
-//! The kernel's small text formats: lists, masks, sizes, `Key: value` lines.
+//! Parsers of the kernel's text formats: lists, masks, sizes, `Key: value` lines.
 //!
-//! Everything is read leniently at the edges (blanks, line ends, the NUL bytes that old kernels
-//! leave behind) and strictly inside.
+//! Blanks, line ends and the NUL bytes of old kernels around a value are ignored; the value itself is parsed strictly.
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 
 use crate::numa_id::NumaId;
 
-/// Text that is not what the kernel prints.
+/// Errors of parsing a kernel file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextError {
-    /// Not the format.
+    /// Not in the kernel's format.
     Malformed,
-    /// The format, with an id that no machine has.
+    /// An id beyond the limits of Linux.
     OutOfRange(u64),
 }
 
-/// Cuts blanks, line ends and NUL bytes off both ends.
+/// Trims blanks, line ends and NUL bytes from both ends.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches(|c: char| c.is_whitespace() || c == '\0')
 }
 
-/// `0-3,8`; also `(null)`, which some kernels print for an empty set.
+/// Parses a CPU list such as `0-3,8`; also `(null)`, which some kernels print for an empty set.
 pub(crate) fn cpu_list(text: &str) -> Result<CpuSet, TextError> {
     let mut set = CpuSet::new();
     each_of_list(text, CpuId::LIMIT, |id| set.extend(CpuId::new(id)))?;
     Ok(set)
 }
 
-/// A list of NUMA nodes, ascending, each once.
+/// Parses a list of NUMA nodes: ascending, without duplicates.
 pub(crate) fn node_list(text: &str) -> Result<Vec<NumaId>, TextError> {
     let mut nodes = Vec::new();
     each_of_list(text, NumaId::LIMIT, |id| nodes.extend(NumaId::new(id)))?;
@@ -66,7 +65,7 @@ fn number(text: &str) -> Result<u64, TextError> {
     text.parse().map_err(|_| TextError::OutOfRange(u64::MAX))
 }
 
-/// `0000ffff,00000003`: words of 32 bits in hexadecimal, highest first. hwloc's form has `0x` before
+/// Parses a mask such as `0000ffff,00000003`: hexadecimal words of 32 bits, highest first. hwloc writes `0x` before
 /// each word and leaves zero words empty.
 pub(crate) fn mask(text: &str) -> Result<Vec<u32>, TextError> {
     let mut bits = Vec::new();
@@ -90,12 +89,12 @@ pub(crate) fn mask(text: &str) -> Result<Vec<u32>, TextError> {
     Ok(bits)
 }
 
-/// A mask of CPUs.
+/// Parses a mask of CPUs.
 pub(crate) fn cpu_mask(text: &str) -> Result<CpuSet, TextError> {
     Ok(mask(text)?.into_iter().filter_map(CpuId::new).collect())
 }
 
-/// A mask of NUMA nodes, ascending.
+/// Parses a mask of NUMA nodes, ascending.
 pub(crate) fn node_mask(text: &str) -> Result<Vec<NumaId>, TextError> {
     let mut nodes = Vec::new();
     for id in mask(text)? {
@@ -118,7 +117,7 @@ pub(crate) fn kib_field(text: &str, key: &str) -> Option<u64> {
     None
 }
 
-/// `32768K`, the only form the kernel writes, in bytes.
+/// Parses a cache size such as `32768K`, the only form that the kernel prints, in bytes.
 pub(crate) fn cache_size(text: &str) -> Option<u64> {
     trim(text)
         .strip_suffix('K')?
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_the_kernel_prints_them() {
+    fn lists_are_parsed_as_the_kernel_prints_them() {
         for (text, expected) in [
             ("0-3,8\n", Ok("0-3,8")),
             ("0-3\n\0", Ok("0-3")),
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_read_with_and_without_the_marks_of_hwloc() {
+    fn masks_are_parsed_in_the_kernel_s_and_in_hwloc_s_form() {
         for (text, expected) in [
             ("00000000,0000000f\n", Ok("0-3")),
             ("0000,00000001,80000000", Ok("31-32")),

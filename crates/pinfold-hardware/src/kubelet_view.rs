@@ -2,17 +2,17 @@
 //!
 //! Mirrors `GetNodesInfo`, `getCoresInfo`, `addCacheInfo` and `getCPUTopology` of cAdvisor 0.56:
 //!
-//! - a core is every online CPU of one node with the same core id and package id, even if they are
-//!   not siblings; a CPU without either id is not seen;
-//! - a cache beyond level 2 is the core's "uncore" cache unless it is shared by exactly as many CPUs
-//!   as the node has, which is reckoned as cores × threads of this core; the first thread *by name*
-//!   ("cpu10" before "cpu9") is asked;
+//! - a core is the set of all online CPUs of one node with the same core id and package id, even if they are not
+//!   siblings; a CPU without either id is not reported;
+//! - a cache beyond level 2 is the core's "uncore" cache unless it is shared by exactly as many CPUs as the node has,
+//!   which is computed as cores × threads of this core; the cache of the first thread *by name* ("cpu10" before "cpu9")
+//!   counts;
 //! - the first core with a cache that has no id or no size ends the search for caches in its node;
-//! - the machine's CPUs are those the nodes list; a kernel without nodes has one node per package,
-//!   numbered by package id, without memory, and counts every CPU directory.
+//! - the machine's CPUs are those that the nodes list; a kernel without nodes has one node per package, numbered by
+//!   package id, without memory, and counts every CPU directory.
 //!
-//! cAdvisor lists nodes and cores by name; here they ascend by number. Nothing that the kubelet
-//! decides depends on that order, and distances are looked up by number.
+//! cAdvisor lists nodes and cores by name; here they ascend by number. No decision of the kubelet depends on that
+//! order, and distances are looked up by number.
 
 use std::collections::BTreeMap;
 
@@ -23,51 +23,51 @@ use pinfold_core::node_set::NodeId;
 use crate::hardware::{Hardware, HardwareCore, HardwareNode};
 use crate::numa_id::NumaId;
 
-/// Why the kubelet (and Pinfold's decisions) cannot work with a machine.
+/// Errors of building the kubelet's view of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
-    /// A node that no mask can name.
+    /// A node's id does not fit into a node mask.
     #[error(
         "NUMA node {node} cannot be managed: hints name nodes 0 to 63; \
          nodes beyond that can be left out if they have no CPUs"
     )]
     NodeOutOfReach {
-        /// Which.
+        /// The node.
         node: u32,
     },
-    /// A description that is not a machine.
+    /// The parts are not a valid machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
 
 impl Hardware {
-    /// The machine exactly as the kubelet sees it.
+    /// The machine exactly as cAdvisor reports it to the kubelet.
     ///
     /// # Errors
-    /// If a node's id is beyond 63, or nothing is left to place a pod on.
+    /// If a node's id is above 63, or no CPU is left.
     pub fn machine(&self) -> Result<Machine, ViewError> {
         self.machine_with(|_| true)
     }
 
-    /// The same without the nodes that have no CPUs and an id beyond 63 (GPU memory on POWER9), and
-    /// which those are.
+    /// The machine without the nodes that have no CPUs and an id above 63 (GPU memory on POWER9), and the ids of those
+    /// nodes.
     ///
     /// # Errors
-    /// If a node *with* CPUs has an id beyond 63, or nothing is left to place a pod on.
+    /// If a node *with* CPUs has an id above 63, or no CPU is left.
     pub fn machine_within_reach(&self) -> Result<(Machine, Vec<NumaId>), ViewError> {
-        let stays = |node: &HardwareNode| node.id.node_id().is_some() || !node.cpus.is_empty();
+        let is_kept = |node: &HardwareNode| node.id.node_id().is_some() || !node.cpus.is_empty();
         let left_out = self
             .nodes
             .iter()
-            .filter(|node| !stays(node))
+            .filter(|node| !is_kept(node))
             .map(|node| node.id);
-        Ok((self.machine_with(stays)?, left_out.collect()))
+        Ok((self.machine_with(is_kept)?, left_out.collect()))
     }
 
-    fn machine_with(&self, stays: impl Fn(&HardwareNode) -> bool) -> Result<Machine, ViewError> {
+    fn machine_with(&self, is_kept: impl Fn(&HardwareNode) -> bool) -> Result<Machine, ViewError> {
         let view = CoreIndex::of(self);
         let nodes = if self.kernel_has_nodes {
-            let kept: Vec<bool> = self.nodes.iter().map(stays).collect();
+            let kept: Vec<bool> = self.nodes.iter().map(is_kept).collect();
             let mut nodes = Vec::new();
             for (node, _) in self.nodes.iter().zip(&kept).filter(|&(_, &kept)| kept) {
                 nodes.push(view.node(node, &kept)?);
@@ -93,16 +93,16 @@ impl Hardware {
     }
 }
 
-/// The cores of a machine, to be found by CPU.
+/// The cores of a machine, indexed by CPU.
 struct CoreIndex<'a> {
     hardware: &'a Hardware,
     core_of: BTreeMap<CpuId, &'a HardwareCore>,
 }
 
-/// What cAdvisor takes for one core.
+/// One core as cAdvisor reports it.
 struct CadvisorCore<'a> {
     core: &'a HardwareCore,
-    /// In the order of their names.
+    /// Its threads, in the order of their names.
     threads: Vec<CpuId>,
     l3: Option<u32>,
 }
@@ -145,7 +145,7 @@ impl<'a> CoreIndex<'a> {
         let mut packages = BTreeMap::<u32, CpuSet>::new();
         for core in &self.hardware.cores {
             if let Some(id) = core.package_id {
-                *packages.entry(known(id)).or_default() |= &core.cpus;
+                *packages.entry(socket_id(id)).or_default() |= &core.cpus;
             }
         }
         packages
@@ -217,8 +217,8 @@ impl CadvisorCore<'_> {
     fn into_core(mut self) -> machine::Core {
         self.threads.sort_unstable();
         machine::Core {
-            id: known(self.core.core_id.unwrap_or(0)),
-            socket: known(self.core.package_id.unwrap_or(0)),
+            id: socket_id(self.core.core_id.unwrap_or(0)),
+            socket: socket_id(self.core.package_id.unwrap_or(0)),
             die: self.core.die,
             l3: self.l3,
             threads: self.threads,
@@ -226,7 +226,7 @@ impl CadvisorCore<'_> {
     }
 }
 
-/// A kernel that does not know an id prints -1 for all of them: one socket, whatever its number.
-fn known(id: i32) -> u32 {
+/// The socket's id as an unsigned number. A kernel that does not know package ids prints -1 for all: one socket.
+fn socket_id(id: i32) -> u32 {
     u32::try_from(id).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Finds out what a machine is.
+//! Reads the hardware of a machine.
 //!
 //! ```text
 //! sysfs (this machine, or a copied tree) ─┐
@@ -8,10 +8,10 @@
 //! preset                                 ─┘
 //! ```
 //!
-//! [`open`] takes any of these by one text. [`Hardware`] says everything that was found;
-//! [`Hardware::machine`] derives exactly what cAdvisor would tell the kubelet about it.
+//! [`open`] reads any of these from one specification. [`Hardware`] contains everything that was read;
+//! [`Hardware::machine`] derives exactly what cAdvisor would report to the kubelet.
 //!
-//! Files are only read, every size and count from outside has a limit, and no input panics.
+//! Files are only read, every size and count of the input is limited, and no input panics.
 
 mod error;
 pub mod hardware;
@@ -34,20 +34,20 @@ pub use hardware::Hardware;
 pub use numa_id::NumaId;
 pub use open::open;
 
-/// Reads hwloc's XML export, version 1 or 2.
+/// Parses an XML export of hwloc, version 1 or 2.
 ///
 /// # Errors
-/// If it is not XML, not hwloc's, or beyond a limit.
+/// If it is not XML, not an export of hwloc, or exceeds a limit.
 pub fn from_hwloc_xml(xml: &str) -> Result<Hardware, HardwareError> {
     hwloc_xml::read(xml)
 }
 
 /// Reads the machine whose `sys` and `proc` directories are in `root`; `/` is this machine.
 ///
-/// Symbolic links that lead out of any other root are not followed.
+/// Symbolic links that lead out of a root other than `/` are not followed.
 ///
 /// # Errors
-/// If no CPU is found there, or a list that everything depends on is malformed.
+/// If no CPU is found, or a required list is malformed.
 pub fn from_sysfs(root: &std::path::Path) -> Result<Hardware, HardwareError> {
     sysfs::read(&tree::Tree::directory(root)?)
 }

@@ -1,9 +1,9 @@
-//! The known word nearest to a mistyped one, for "did you mean".
+//! Finds the known word that is nearest to a mistyped one, for "did you mean".
 
-/// Words longer than this are not compared: nobody mistypes that much.
+/// Longer words are not compared.
 const LONGEST: usize = 64;
 
-/// The candidate with the fewest edits, if they are few for its length. The first of equals wins.
+/// The candidate with the fewest edits, if there are few edits for its length. The first of equals wins.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -20,7 +20,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Levenshtein's distance, one row at a time.
+/// The Levenshtein distance, computed one row at a time.
 fn edits(word: &[char], candidate: &str) -> usize {
     let mut row: Vec<usize> = (0..=word.len()).collect();
     for (above, letter) in candidate.chars().take(LONGEST).enumerate() {
@@ -40,7 +40,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_finds_its_word_and_a_stranger_finds_none() {
+    fn a_typo_finds_the_known_word_and_another_word_finds_none() {
         let words = ["sockets", "cores", "threads"];
         for (typed, meant) in [
             ("sokets", Some("sockets")),

@@ -1,4 +1,4 @@
-//! [`NumaId`]: a NUMA node as the kernel numbers it.
+//! [`NumaId`]: the kernel's id of a NUMA node.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use serde::Serialize;
 
 /// The kernel's id of a NUMA node, 0 to 1023.
 ///
-/// Machines exist whose ids go beyond what a hint can name (0 to 63, [`NodeId`]): GPU memory on
-/// POWER9 sits on nodes 250 to 255. They are described in full and rejected later, by name.
+/// Some machines have ids beyond what a hint can represent (0 to 63, [`NodeId`]): GPU memory on POWER9 is on nodes 250
+/// to
+/// 255. They are read and described, and rejected only where a hint needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct NumaId(u16);
 
 impl NumaId {
-    /// One more than the largest id that exists.
+    /// One more than the largest valid id.
     pub const LIMIT: u32 = 1024;
 
-    /// Checks the range once. `None` if `id` is 1024 or more.
+    /// Checks the range. `None` if `id` is 1024 or more.
     #[must_use]
     pub fn new(id: u32) -> Option<Self> {
         match u16::try_from(id) {
@@ -32,7 +33,7 @@ impl NumaId {
         u32::from(self.0)
     }
 
-    /// The same node for decisions; `None` if no hint can name it.
+    /// The id for hints and decisions; `None` if it is above 63.
     #[must_use]
     pub fn node_id(self) -> Option<NodeId> {
         NodeId::new(i64::from(self.0)).ok()

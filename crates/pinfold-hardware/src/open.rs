@@ -1,4 +1,4 @@
-//! [`open`]: one text for every kind of machine.
+//! [`open`]: reads a machine from a specification of any kind.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,21 +9,21 @@ use crate::hardware::Hardware;
 use crate::record::Recording;
 use crate::{from_hwloc_xml, from_sysfs, presets, synthetic};
 
-/// No file that describes a machine is larger.
+/// Limit of the size of a file that describes a machine.
 const LARGEST: u64 = 64 << 20;
 
-/// Reads the machine that `spec` names.
+/// Reads the machine that `spec` specifies.
 ///
 /// | `spec` | machine |
 /// |---|---|
 /// | empty, or `this` | this machine |
 /// | a directory | the tree with `sys` and `proc` in it |
-/// | a file | a recording, hwloc's XML, or a description; told by its contents |
+/// | a file | a recording, an XML export of hwloc, or a description; detected by its content |
 /// | `preset:NAME`, or `NAME` | a known server, see [`presets::PRESETS`] |
 /// | anything else | a description, see [`synthetic`] |
 ///
 /// # Errors
-/// If nothing is there, or it cannot be read; see [`HardwareError`].
+/// If there is no such machine, or it cannot be read; see [`HardwareError`].
 pub fn open(spec: &str) -> Result<Hardware, HardwareError> {
     let spec = spec.trim();
     if spec.is_empty() || spec == "this" {
@@ -78,7 +78,7 @@ fn open_file(path: &Path) -> Result<Hardware, HardwareError> {
     Ok(synthetic::read(&text)?)
 }
 
-/// A path or a misspelt preset has none of these marks.
+/// Whether the text has blanks or other characters that a path or a misspelt preset does not have.
 fn looks_like_a_description(spec: &str) -> bool {
     let starts_with_number = spec.starts_with(|c: char| c.is_ascii_digit());
     let path_like = spec.starts_with(['/', '.', '~']);

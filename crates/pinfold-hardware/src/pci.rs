@@ -1,4 +1,4 @@
-//! PCI functions: what hangs off the machine and on which NUMA node.
+//! PCI functions and their NUMA nodes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::numa_id::NumaId;
 
-/// Where a PCI function sits: `domain:bus:device.function`.
+/// The address of a PCI function: `domain:bus:device.function`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
     /// The PCI segment.
@@ -23,7 +23,7 @@ pub struct PciAddress {
 impl FromStr for PciAddress {
     type Err = ();
 
-    /// Reads `0000:3b:00.1`, or `3b:00.1` in domain 0.
+    /// Parses `0000:3b:00.1`, or `3b:00.1` in domain 0.
     fn from_str(text: &str) -> Result<Self, ()> {
         let hex = |part: &str| u32::from_str_radix(part, 16).map_err(|_| ());
         let byte = |part: &str| u8::from_str_radix(part, 16).map_err(|_| ());
@@ -57,15 +57,15 @@ impl Serialize for PciAddress {
     }
 }
 
-/// What a PCI function is for, as far as placement cares.
+/// The kinds of PCI functions that placement distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PciKind {
-    /// Computes or draws: 3D controllers, and display controllers of vendors that make GPUs.
+    /// GPUs: 3D controllers, and display controllers of vendors that make GPUs.
     Gpu,
-    /// Only draws: the console chip of a management controller.
+    /// Other display controllers: the console chip of a management controller.
     Display,
-    /// Ethernet and other networks.
+    /// Network controllers, such as Ethernet.
     Nic,
     /// `InfiniBand`.
     Infiniband,
@@ -82,7 +82,7 @@ pub enum PciKind {
 }
 
 impl PciKind {
-    /// From the 24-bit class code and the vendor.
+    /// The kind, from the 24-bit class code and the vendor.
     #[must_use]
     pub fn of(class: u32, vendor: u16) -> Self {
         const NVIDIA: u16 = 0x10de;
@@ -103,20 +103,20 @@ impl PciKind {
     }
 }
 
-/// Whether a function is split by SR-IOV.
+/// The role of a function in SR-IOV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovRole {
-    /// Can be split.
+    /// A physical function.
     Physical {
-        /// Into how many at most.
+        /// The most virtual functions it supports.
         total_vfs: u32,
-        /// Into how many it is.
+        /// The virtual functions it has.
         vfs: u32,
     },
-    /// Is one part of another.
+    /// A virtual function.
     Virtual {
-        /// The function it is part of.
+        /// Its physical function.
         of: PciAddress,
     },
 }
@@ -124,9 +124,9 @@ pub enum SriovRole {
 /// One PCI function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PciDevice {
-    /// Where it sits.
+    /// Its address.
     pub address: PciAddress,
-    /// What it is for.
+    /// Its kind.
     pub kind: PciKind,
     /// The 24-bit class code.
     #[serde(serialize_with = "as_hex::<6, _, _>")]
@@ -134,16 +134,16 @@ pub struct PciDevice {
     /// The vendor's id.
     #[serde(serialize_with = "as_hex::<4, _, _>")]
     pub vendor: u16,
-    /// The vendor's id of the model.
+    /// The device id.
     #[serde(serialize_with = "as_hex::<4, _, _>")]
     pub device: u16,
-    /// Its NUMA node; `None` where the firmware does not tell.
+    /// Its NUMA node; `None` if the firmware does not report it.
     pub node: Option<NumaId>,
-    /// Its part in SR-IOV, if any.
+    /// Its role in SR-IOV, if any.
     pub sriov: Option<SriovRole>,
 }
 
-/// As people know PCI ids: `10de`.
+/// Serializes a PCI id as hexadecimal digits: `10de`.
 fn as_hex<const DIGITS: usize, T: fmt::LowerHex, S: Serializer>(
     id: &T,
     serializer: S,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_and_the_vendor_tell_what_a_function_is_for() {
+    fn the_kind_follows_from_the_class_and_the_vendor() {
         for (class, vendor, kind) in [
             (0x03_0200, 0x10de, PciKind::Gpu),
             (0x03_8000, 0x1002, PciKind::Gpu),

@@ -1,4 +1,4 @@
-//! Known servers, as descriptions with the public source of every number beside them.
+//! Presets: descriptions of known servers, with the public source of every number.
 
 use crate::error::HardwareError;
 use crate::hardware::Hardware;
@@ -8,7 +8,7 @@ use crate::synthetic;
 /// One known server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What to type.
+    /// Its name.
     pub name: &'static str,
     /// The description, with its sources as comments.
     pub text: &'static str,
@@ -38,7 +38,7 @@ presets![
 ];
 
 impl Preset {
-    /// What it is, in one line: the first comment of the description.
+    /// Its title: the first comment of the description.
     #[must_use]
     pub fn title(&self) -> &'static str {
         let first = self.text.lines().next().unwrap_or_default();
@@ -54,15 +54,15 @@ pub fn find(name: &str) -> Option<&'static Preset> {
         .find(|preset| preset.name.eq_ignore_ascii_case(name))
 }
 
-/// The preset whose name looks most like this.
+/// The preset with the most similar name.
 pub(crate) fn nearest_name(name: &str) -> Option<&'static str> {
     nearest(name, PRESETS.iter().map(|preset| preset.name))
 }
 
-/// Builds a known server.
+/// Builds the machine of a preset.
 ///
 /// # Errors
-/// If there is none of that name.
+/// If there is no such preset.
 pub fn read(name: &str) -> Result<Hardware, HardwareError> {
     let preset = find(name).ok_or_else(|| HardwareError::NoSuchPreset {
         name: name.to_owned(),

@@ -7,10 +7,10 @@
 //! sys/bus/pci/devices/0000:3b:02.0/physfn -> 0000:3b:00.0
 //! ```
 //!
-//! One line per file (`=`), link (`->`) or thing that is only there, sorted by path. Everywhere, `\n`,
-//! `\r`, `\0` and `\\` stand for a line end, a carriage return, a NUL byte and a backslash. Stored
-//! compressed with gzip; the plain text is read as well, so a recording can be edited. It holds nothing but what the
-//! reader asked for: no host name, no serial number, no process list.
+//! One line per file (`=`), link (`->`) or path that only exists, sorted by path. `\n`, `\r`, `\0` and `\\` stand for a
+//! line end, a carriage return, a NUL byte and a backslash. Stored compressed with gzip; plain text is read as well, so
+//! that a recording can be edited. It contains only what the readers of this crate read: no host name, no serial
+//! number, no process list.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -25,14 +25,14 @@ use crate::hardware::Hardware;
 use crate::sysfs;
 use crate::tree::{Tree, TreeEntries, TreeEntry};
 
-/// The first line.
+/// The first line of a recording.
 const HEADER: &str = "pinfold-machine 1";
-/// What gzip files begin with.
+/// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// No recording is larger, uncompressed; 4096 CPUs need about 20 MB.
+/// Limit of the uncompressed size; 4096 CPUs need about 20 MB.
 const LARGEST: u64 = 64 << 20;
 
-/// The files a machine was read from.
+/// The kernel files that a machine was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recording {
     entries: TreeEntries,
@@ -42,16 +42,16 @@ impl Recording {
     /// Records the machine whose `sys` and `proc` directories are in `root`; `/` is this machine.
     ///
     /// # Errors
-    /// If there is no machine there.
+    /// If no machine can be read there.
     pub fn of(root: &Path) -> Result<Self, HardwareError> {
-        let tree = Tree::remembering(root)?;
+        let tree = Tree::recording(root)?;
         sysfs::read(&tree)?;
         Ok(Self {
             entries: tree.into_entries(),
         })
     }
 
-    /// Whether a file that begins so is a recording.
+    /// Whether a file with this beginning is a recording.
     #[must_use]
     pub fn is_one(beginning: &[u8]) -> bool {
         beginning.starts_with(&GZIP) || beginning.starts_with(HEADER.as_bytes())
@@ -60,7 +60,7 @@ impl Recording {
     /// Reads a recording, compressed or not.
     ///
     /// # Errors
-    /// If it is not one, or too large.
+    /// If it is not a recording, or too large.
     pub fn read(bytes: &[u8]) -> Result<Self, HardwareError> {
         if !bytes.starts_with(&GZIP) {
             return Self::parse(bytes);
@@ -102,12 +102,12 @@ impl Recording {
         Ok(Self { entries })
     }
 
-    /// The machine that was recorded.
+    /// Reads the recorded machine.
     ///
     /// # Errors
-    /// If the files do not describe one.
+    /// If the recorded files do not describe a machine.
     pub fn replay(&self) -> Result<Hardware, HardwareError> {
-        sysfs::read(&Tree::Kept(self.entries.clone()))
+        sysfs::read(&Tree::Recorded(self.entries.clone()))
     }
 
     /// The recording as plain text.
@@ -126,7 +126,7 @@ impl Recording {
         text
     }
 
-    /// Writes the recording, compressed.
+    /// Writes the recording, compressed with gzip.
     ///
     /// # Errors
     /// If the writer fails.

@@ -1,4 +1,4 @@
-//! Machines described in one line.
+//! Parses one-line descriptions of machines.
 //!
 //! ```text
 //! 2 sockets, 2 numa, 16 cores, smt2
@@ -27,9 +27,9 @@
 //! | core | `core`, `cores` | 1 |
 //! | thread | `thread`, `threads`, `pu`, `smt2` | 1 |
 //!
-//! Sockets come first, cores and threads last; `die`, `numa` and `l3` nest as they are written:
-//! `2 sockets, 1 l3, 2 numa, 8 cores` cuts each socket's cache in two nodes, `2 numa, 4 l3` gives each
-//! node four caches.
+//! Sockets are first, cores and threads last; `die`, `numa` and `l3` nest in the order in which they are written:
+//! `2 sockets, 1 l3, 2 numa, 8 cores` splits each socket's cache between two nodes, `2 numa, 4 l3` gives each node four
+//! caches.
 //!
 //! | option | meaning | default |
 //! |---|---|---|
@@ -59,13 +59,13 @@ pub use notation_error::{NotationError, NotationProblem};
 
 use crate::hardware::Hardware;
 
-/// No description is longer.
+/// Limit of the length of a description.
 pub const LONGEST_DESCRIPTION: usize = 64 << 10;
 
-/// Builds the machine that a description describes.
+/// Builds the machine of a description.
 ///
 /// # Errors
-/// With the place of the first word that does not fit, and what would.
+/// With the position of the first invalid word, and what is expected there.
 pub fn read(description: &str) -> Result<Hardware, NotationError> {
     let plan = parse::parse(description)?;
     build::build(&plan).map_err(|(problem, place)| problem.at(description, place))

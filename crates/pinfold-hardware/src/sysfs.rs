@@ -1,8 +1,7 @@
-//! Reads a machine from the files of the Linux kernel, today's and those of fifteen years ago.
+//! Reads a machine from sysfs and procfs, of current kernels and of those of fifteen years ago.
 //!
-//! Lists (`cpulist`) are preferred to masks (`cpumap`), which old kernels have instead. What is
-//! missing is left unknown; only a machine without CPUs, or a malformed list that everything else
-//! hangs on, is an error.
+//! Lists (`cpulist`) are preferred to masks (`cpumap`), which old kernels have instead. Missing files are left unknown;
+//! only a machine without CPUs, or a malformed list that everything else depends on, is an error.
 
 use crate::error::{HardwareError, excerpt};
 use crate::hardware::{Hardware, Inconsistency};
@@ -15,7 +14,7 @@ mod cpus;
 mod nodes;
 mod pci;
 
-/// Reads everything.
+/// Reads the machine.
 pub(crate) fn read(tree: &Tree) -> Result<Hardware, HardwareError> {
     let mut hardware = Hardware {
         name: product(tree),
@@ -29,7 +28,7 @@ pub(crate) fn read(tree: &Tree) -> Result<Hardware, HardwareError> {
     Ok(hardware.finish())
 }
 
-/// What the maker calls the machine.
+/// The product name of the machine.
 fn product(tree: &Tree) -> String {
     const DMI: &str = "sys/devices/virtual/dmi/id";
     let name = |file: &str| {
@@ -47,7 +46,7 @@ fn product(tree: &Tree) -> String {
     }
 }
 
-/// Turns bad text in a file that everything depends on into an error.
+/// Turns malformed content of a required file into an error.
 fn essential<T>(
     path: &str,
     text: &str,
@@ -56,7 +55,7 @@ fn essential<T>(
 ) -> Result<T, HardwareError> {
     read.map_err(|error| match error {
         TextError::OutOfRange(found) => HardwareError::TooMuch {
-            what: "an id in a list of the kernel",
+            what: "an id in a kernel list",
             found,
             limit: u64::from(pinfold_core::cpu_set::CpuId::LIMIT - 1),
         },
@@ -68,9 +67,9 @@ fn essential<T>(
     })
 }
 
-/// Notes that a file was not believed.
+/// Records that a file's content was ignored.
 fn ignore(hardware: &mut Hardware, path: &str, text: &str) {
-    // One bad kernel has the same fault in every CPU's directory.
+    // A faulty kernel has the same fault in every CPU's directory: one record is enough.
     const ENOUGH: usize = 64;
     if hardware.inconsistencies.len() < ENOUGH {
         hardware.inconsistencies.push(Inconsistency::Ignored {
@@ -80,7 +79,7 @@ fn ignore(hardware: &mut Hardware, path: &str, text: &str) {
     }
 }
 
-/// A number in a file of its own.
+/// Reads a file that contains one number.
 fn number<T: std::str::FromStr>(tree: &Tree, path: &str) -> Option<T> {
     trim(&tree.read(path)?).parse().ok()
 }

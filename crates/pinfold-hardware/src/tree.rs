@@ -1,7 +1,7 @@
-//! [`Tree`]: the files a machine is read from, either a directory or what was recorded of one.
+//! [`Tree`]: the files a machine is read from, in a directory or in a recording.
 //!
-//! The readers ask for paths from the root (`sys/devices/system/cpu/online`) and get text or
-//! nothing. What they were given can be kept, which is all that a recording is.
+//! Readers ask for paths relative to the root (`sys/devices/system/cpu/online`) and get text or `None`. What they read
+//! can be kept, which makes a recording.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,40 +12,40 @@ use std::path::{Path, PathBuf};
 
 use crate::error::HardwareError;
 
-/// No file of interest is larger; `/proc/cpuinfo` of 4096 CPUs has about 8 MB.
+/// Limit of the size of a file; `/proc/cpuinfo` of 4096 CPUs has about 8 MB.
 pub(crate) const LARGEST_FILE: u64 = 16 << 20;
-/// No directory of interest has more entries.
+/// Limit of the entries of a directory.
 const MOST_ENTRIES: usize = 1 << 16;
 
-/// One thing at a path.
+/// The recorded content of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TreeEntry {
     /// A file with this text.
     File(String),
-    /// A symbolic link to something of this name.
+    /// A symbolic link to a target with this name.
     Link(String),
-    /// Something that is there and was not looked into.
+    /// A path that exists and whose content was not read.
     Present,
 }
 
 pub(crate) type TreeEntries = BTreeMap<String, TreeEntry>;
 
-/// Where a machine is read from.
+/// The source that a machine is read from.
 #[derive(Debug)]
 pub(crate) enum Tree {
     /// A directory of the file system.
     Directory {
         /// `/`, or the canonical path of a copied tree.
         root: PathBuf,
-        /// What was read, if it is to be kept.
-        kept: Option<RefCell<TreeEntries>>,
+        /// The entries read so far, if they are to be recorded.
+        recorded: Option<RefCell<TreeEntries>>,
     },
-    /// What was kept of one.
-    Kept(TreeEntries),
+    /// The entries of a recording.
+    Recorded(TreeEntries),
 }
 
 impl Tree {
-    /// The tree in a directory.
+    /// A tree in a directory.
     pub(crate) fn directory(root: &Path) -> Result<Self, HardwareError> {
         let root = root
             .canonicalize()
@@ -53,25 +53,30 @@ impl Tree {
                 path: root.to_owned(),
                 error,
             })?;
-        Ok(Self::Directory { root, kept: None })
+        Ok(Self::Directory {
+            root,
+            recorded: None,
+        })
     }
 
-    /// The tree in a directory, remembering what is read.
-    pub(crate) fn remembering(root: &Path) -> Result<Self, HardwareError> {
+    /// A tree in a directory that records what is read.
+    pub(crate) fn recording(root: &Path) -> Result<Self, HardwareError> {
         match Self::directory(root)? {
             Self::Directory { root, .. } => Ok(Self::Directory {
                 root,
-                kept: Some(RefCell::default()),
+                recorded: Some(RefCell::default()),
             }),
-            kept => Ok(kept),
+            recorded => Ok(recorded),
         }
     }
 
-    /// What was read.
+    /// The recorded entries.
     pub(crate) fn into_entries(self) -> TreeEntries {
         match self {
-            Self::Directory { kept, .. } => kept.map(RefCell::into_inner).unwrap_or_default(),
-            Self::Kept(entries) => entries,
+            Self::Directory { recorded, .. } => {
+                recorded.map(RefCell::into_inner).unwrap_or_default()
+            }
+            Self::Recorded(entries) => entries,
         }
     }
 
@@ -80,19 +85,19 @@ impl Tree {
         match self {
             Self::Directory { root, .. } if root == Path::new("/") => String::new(),
             Self::Directory { root, .. } => root.display().to_string(),
-            Self::Kept(_) => "the recording".to_owned(),
+            Self::Recorded(_) => "the recording".to_owned(),
         }
     }
 
-    /// The text of a file, if it is there, readable and of a sane size.
+    /// The text of a file; `None` if it does not exist, is not readable or too large.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         self.read_lines(path, |_| true)
     }
 
-    /// The lines of a file that are wanted; others are neither returned nor kept.
+    /// The lines of a file that match; the others are neither returned nor recorded.
     pub(crate) fn read_lines(&self, path: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let text = match self {
-            Self::Kept(entries) => match entries.get(path)? {
+            Self::Recorded(entries) => match entries.get(path)? {
                 TreeEntry::File(text) => text.clone(),
                 TreeEntry::Link(_) | TreeEntry::Present => return None,
             },
@@ -102,14 +107,14 @@ impl Tree {
             .split_inclusive('\n')
             .filter(|line| wanted(line))
             .collect();
-        self.keep(path, || TreeEntry::File(text.clone()));
+        self.record(path, || TreeEntry::File(text.clone()));
         Some(text)
     }
 
-    /// The last part of what a symbolic link points to.
+    /// The name of a symbolic link's target.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         let name = match self {
-            Self::Kept(entries) => match entries.get(path)? {
+            Self::Recorded(entries) => match entries.get(path)? {
                 TreeEntry::Link(name) => name.clone(),
                 TreeEntry::File(_) | TreeEntry::Present => return None,
             },
@@ -118,14 +123,14 @@ impl Tree {
                 target.file_name()?.to_str()?.to_owned()
             }
         };
-        self.keep(path, || TreeEntry::Link(name.clone()));
+        self.record(path, || TreeEntry::Link(name.clone()));
         Some(name)
     }
 
-    /// The names in a directory that are wanted, sorted as text.
+    /// The names in a directory that match, sorted as text.
     pub(crate) fn names(&self, path: &str, wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let names = match self {
-            Self::Kept(entries) => kept_names(entries, path),
+            Self::Recorded(entries) => recorded_names(entries, path),
             Self::Directory { root, .. } => inside(root, path)
                 .and_then(|path| path.read_dir().ok())
                 .map(|entries| {
@@ -138,7 +143,7 @@ impl Tree {
         };
         let names: Vec<String> = names.into_iter().filter(|name| wanted(name)).collect();
         for name in &names {
-            self.keep(&format!("{path}/{name}"), || TreeEntry::Present);
+            self.record(&format!("{path}/{name}"), || TreeEntry::Present);
         }
         names
     }
@@ -160,15 +165,16 @@ impl Tree {
         numbers
     }
 
-    fn keep(&self, path: &str, entry: impl FnOnce() -> TreeEntry) {
+    fn record(&self, path: &str, entry: impl FnOnce() -> TreeEntry) {
         if let Self::Directory {
-            kept: Some(kept), ..
+            recorded: Some(recorded),
+            ..
         } = self
         {
-            let mut kept = kept.borrow_mut();
-            match kept.get(path) {
+            let mut recorded = recorded.borrow_mut();
+            match recorded.get(path) {
                 None | Some(TreeEntry::Present) => {
-                    kept.insert(path.to_owned(), entry());
+                    recorded.insert(path.to_owned(), entry());
                 }
                 Some(TreeEntry::File(_) | TreeEntry::Link(_)) => {}
             }
@@ -176,7 +182,7 @@ impl Tree {
     }
 }
 
-/// The file a path means, unless links lead it out of a copied tree.
+/// The file of a path; `None` if links lead out of a copied tree.
 fn inside(root: &Path, path: &str) -> Option<PathBuf> {
     let path = root.join(path);
     if root == Path::new("/") {
@@ -200,8 +206,8 @@ fn read_file(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The distinct first parts of all paths below `path`, without visiting what lies deeper.
-fn kept_names(entries: &TreeEntries, path: &str) -> BTreeSet<String> {
+/// The distinct first components of all paths below `path`, without visiting deeper ones.
+fn recorded_names(entries: &TreeEntries, path: &str) -> BTreeSet<String> {
     let prefix = format!("{path}/");
     let mut names = BTreeSet::new();
     let mut from = prefix.clone();
@@ -231,13 +237,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_names_are_those_of_one_level() {
+    fn recorded_names_are_those_of_one_level() {
         let entries: TreeEntries = ["a/b/c", "a/b", "a/b-1/x", "a/b0", "a/d/e/f", "ab/z"]
             .map(|path| (path.to_owned(), TreeEntry::Present))
             .into();
-        let names: Vec<String> = kept_names(&entries, "a").into_iter().collect();
+        let names: Vec<String> = recorded_names(&entries, "a").into_iter().collect();
         assert_eq!(names, ["b", "b-1", "b0", "d"]);
-        assert!(kept_names(&entries, "nothing").is_empty());
+        assert!(recorded_names(&entries, "nothing").is_empty());
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! [`HardwareWarning`]: what a machine's firmware should have told and did not, or told wrongly.
+//! [`HardwareWarning`]: signs of a missing or wrong firmware table.
 //!
-//! Placement is only as good as two firmware tables: which CPUs and memory belong together (SRAT) and how far apart
-//! they are (SLIT). A board with node interleaving switched on, or an incomplete table, gives a machine that works and
-//! is slow; these are the signs.
+//! Placement depends on two firmware tables: the NUMA nodes of CPUs and memory (SRAT) and the distances between nodes
+//! (SLIT). A board with node interleaving enabled, or with an incomplete table, runs, but pods on it are placed badly.
 
 use serde::Serialize;
 
@@ -10,29 +9,29 @@ use crate::hardware::{Hardware, HardwareNode};
 use crate::numa_id::NumaId;
 use crate::pci::PciKind;
 
-/// The distance of a node to itself, by definition.
+/// The distance of a node to itself, by the SLIT's definition.
 const LOCAL: u32 = 10;
 
-/// One sign of a missing or wrong table.
+/// One sign of a missing or wrong firmware table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HardwareWarning {
-    /// The kernel knows no NUMA nodes.
+    /// The kernel has no NUMA support.
     #[error(
         "the kernel was built or started without NUMA: every socket counts as one node without memory"
     )]
     NoNuma,
-    /// Several sockets share one node.
+    /// Several sockets share one NUMA node.
     #[error(
         "{sockets} sockets but {nodes} NUMA node with CPUs: node interleaving is on in the firmware, or its table of nodes (SRAT) is missing"
     )]
     FewerNodesThanSockets {
-        /// How many sockets there are.
+        /// The number of sockets.
         sockets: usize,
-        /// How many nodes with CPUs.
+        /// The number of nodes with CPUs.
         nodes: usize,
     },
-    /// No distances at all.
+    /// No node has distances.
     #[error(
         "no distances between NUMA nodes: the firmware's table (SLIT) is missing, so near and far look the same"
     )]
@@ -42,47 +41,47 @@ pub enum HardwareWarning {
         "NUMA node {node} is {found} from itself, not 10: the firmware's distances (SLIT) are wrong"
     )]
     NotLocal {
-        /// Which.
+        /// The node.
         node: NumaId,
-        /// What the table says.
+        /// Its distance to itself.
         found: u32,
     },
-    /// A node that is as near as the own one.
+    /// A remote node that is as near as the local one.
     #[error(
         "NUMA node {to} is {found} from node {from}, as near as itself: the firmware's distances (SLIT) are wrong"
     )]
     TooNear {
-        /// Where from.
+        /// The local node.
         from: NumaId,
-        /// Where to.
+        /// The remote node.
         to: NumaId,
-        /// What the table says.
+        /// The distance.
         found: u32,
     },
-    /// There and back differ.
+    /// The distances of two nodes to each other differ.
     #[error("NUMA node {from} is {there} from node {to}, but {back} on the way back")]
     Asymmetric {
-        /// Where from.
+        /// The first node.
         from: NumaId,
-        /// Where to.
+        /// The second node.
         to: NumaId,
-        /// That way.
+        /// The distance from the first to the second.
         there: u32,
-        /// The other way.
+        /// The distance from the second to the first.
         back: u32,
     },
-    /// Devices that could be aligned if the firmware said where they are.
+    /// Devices without a NUMA node, on a machine with several.
     #[error(
-        "{count} GPUs, network cards and the like have no NUMA node: the firmware does not say where they are, so they align with everything"
+        "{count} GPUs, network cards and the like have no NUMA node: the firmware does not report it, so they align with every node"
     )]
     DevicesWithoutNode {
-        /// How many.
+        /// The number of devices.
         count: usize,
     },
 }
 
 impl Hardware {
-    /// The signs that a firmware table is missing or wrong; of each kind the first.
+    /// Checks the firmware's tables. Reports only the first warning of each kind.
     #[must_use]
     pub fn warnings(&self) -> Vec<HardwareWarning> {
         let mut warnings = Vec::new();
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_everything_leaves_no_doubt() {
+    fn the_presets_have_no_warnings() {
         for preset in crate::presets::PRESETS {
             let hardware = crate::presets::read(preset.name).expect(preset.name);
             assert_eq!(hardware.warnings(), [], "{}", preset.name);
@@ -172,21 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_wrong_distances_are_noticed() {
-        let mut silent = machine("2 sockets, 2 cores");
-        for node in &mut silent.nodes {
+    fn missing_and_wrong_distances_are_reported() {
+        let mut without_distances = machine("2 sockets, 2 cores");
+        for node in &mut without_distances.nodes {
             node.distances.clear();
         }
-        assert_eq!(silent.warnings(), [HardwareWarning::NoDistances]);
+        assert_eq!(without_distances.warnings(), [HardwareWarning::NoDistances]);
 
         let wrong = machine("2 sockets, 2 cores, distances=10,9/21,11");
-        let words: Vec<String> = wrong
+        let messages: Vec<String> = wrong
             .warnings()
             .iter()
             .map(HardwareWarning::to_string)
             .collect();
         assert_eq!(
-            words,
+            messages,
             [
                 "NUMA node 1 is 11 from itself, not 10: the firmware's distances (SLIT) are wrong",
                 "NUMA node 1 is 9 from node 0, as near as itself: the firmware's distances (SLIT) are wrong",
@@ -196,25 +195,25 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_share_one_node_and_devices_without_one_are_noticed() {
+    fn sockets_that_share_one_node_and_devices_without_one_are_reported() {
         let mut interleaved = machine("2 sockets, 2 cores, gpu=1");
         let second = interleaved.nodes.remove(1);
         interleaved.nodes[0].cpus |= &second.cpus;
         interleaved.nodes[0].distances.truncate(1);
         let (sockets, nodes) = (2, 1);
-        let doubt = HardwareWarning::FewerNodesThanSockets { sockets, nodes };
-        assert_eq!(interleaved.warnings(), [doubt]);
+        let warning = HardwareWarning::FewerNodesThanSockets { sockets, nodes };
+        assert_eq!(interleaved.warnings(), [warning]);
 
-        let mut homeless = machine("2 sockets, 2 cores, gpu=1");
-        homeless.devices[0].node = None;
+        let mut without_node = machine("2 sockets, 2 cores, gpu=1");
+        without_node.devices[0].node = None;
         assert_eq!(
-            homeless.warnings(),
+            without_node.warnings(),
             [HardwareWarning::DevicesWithoutNode { count: 1 }]
         );
     }
 
     #[test]
-    fn a_kernel_without_nodes_is_noticed() {
+    fn a_kernel_without_numa_is_reported() {
         let mut hardware = machine("2 sockets, 2 cores");
         hardware.kernel_has_nodes = false;
         assert_eq!(hardware.warnings(), [HardwareWarning::NoNuma]);

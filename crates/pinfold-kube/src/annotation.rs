@@ -1,25 +1,25 @@
-//! Annotations whose text is a JSON document: read as Go's `encoding/json` reads them, with the place of everything
-//! that is wrong.
+//! Annotations that contain JSON, parsed as Go's `encoding/json` does, with the position of every error.
 
-use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Position, Spot};
+use crate::diagnostic::{DiagnosticKind, DiagnosticPosition, DiagnosticReport, Position};
 use crate::go::json::{self, Json};
 use crate::manifest::field::FieldRef;
 use crate::manifest::value::{LocatedValue, ManifestMember, ManifestValue};
 use crate::meta::{ObjectMeta, TextKind};
 
-/// The longest text that is read: the API server takes no more for all annotations of an object.
+/// Limit of the length of an annotation: the API server's limit for all annotations of an object.
 pub const MAX_BYTES: usize = 256 * 1024;
 
-/// What the text of an annotation says.
+/// The parsed JSON of an annotation.
 #[derive(Clone, Debug)]
 pub(crate) struct Annotation {
-    node: LocatedValue,
+    located_value: LocatedValue,
     path: String,
     at: Option<Position>,
 }
 
 impl Annotation {
-    /// Reads the annotation `key`; nothing if it is not there, is empty, or is wrong, which the report then says.
+    /// Parses the annotation `key`; `None` if it does not exist, is empty, or is invalid, which is an error in the
+    /// report.
     pub(crate) fn read(
         meta: &ObjectMeta,
         key: &str,
@@ -43,13 +43,13 @@ impl Annotation {
                 let mut starts = starts.into_iter();
                 let mut lines = LineIndex::of(text);
                 Some(Self {
-                    node: node(&json, &mut starts, &mut lines),
+                    located_value: located_value(&json, &mut starts, &mut lines),
                     path,
                     at,
                 })
             }
-            Err((words, byte)) => {
-                let spot = Spot {
+            Err((message, byte)) => {
+                let spot = DiagnosticPosition {
                     at,
                     within: Some(LineIndex::of(text).position(byte)),
                 };
@@ -57,15 +57,15 @@ impl Annotation {
                     expected: "JSON".to_owned(),
                     found: shortened(text),
                 };
-                report.error(spot, &path, problem, Some(words));
+                report.error(spot, &path, problem, Some(message));
                 None
             }
         }
     }
 
-    /// The value with its path in the object.
+    /// The parsed value, with its path in the object.
     pub(crate) fn root(&self) -> FieldRef<'_> {
-        FieldRef::in_text(&self.node, self.path.clone(), self.at)
+        FieldRef::in_text(&self.located_value, self.path.clone(), self.at)
     }
 }
 
@@ -77,8 +77,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The value with its places. Not deeper than [`json::parse_with_starts`] keeps.
-fn node(
+/// The value with its positions. Not deeper than [`json::parse_with_starts`] keeps.
+fn located_value(
     json: &Json,
     starts: &mut impl Iterator<Item = usize>,
     lines: &mut LineIndex<'_>,
@@ -89,14 +89,17 @@ fn node(
         Json::Bool(value) => ManifestValue::Bool(*value),
         Json::Number(text) => ManifestValue::Number(text.clone()),
         Json::Text(text) => ManifestValue::Text(text.clone()),
-        Json::Array(items) => {
-            ManifestValue::List(items.iter().map(|item| node(item, starts, lines)).collect())
-        }
+        Json::Array(items) => ManifestValue::List(
+            items
+                .iter()
+                .map(|item| located_value(item, starts, lines))
+                .collect(),
+        ),
         Json::Object(members) => {
             let member = |(key, value): &(String, Json)| ManifestMember {
                 key: key.clone(),
                 key_at: None,
-                node: node(value, starts, lines),
+                node: located_value(value, starts, lines),
             };
             ManifestValue::Map(members.iter().map(member).collect())
         }
@@ -104,7 +107,7 @@ fn node(
     LocatedValue { at, value }
 }
 
-/// Turns bytes into lines and columns; asked in ascending order it walks the text once.
+/// Converts byte offsets to lines and columns; offsets must ascend, so that the text is scanned once.
 struct LineIndex<'t> {
     text: &'t str,
     byte: usize,

@@ -1,4 +1,4 @@
-//! ClusterObjects to members of a cluster: what a node and its reports say, and the pods that are on it already.
+//! Builds cluster nodes and pod requests of the core from Kubernetes objects.
 //!
 //! ```text
 //! Node ────────────────────┐
@@ -8,8 +8,8 @@
 //! Pod ─────────────────────► PodRequest, by dialect
 //! ```
 //!
-//! The [`Decider`] says which dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
-//! decides about each node by the rules that the node's objects name ([`NodeSources::dialect`]).
+//! The [`Decider`] determines the dialect: a kubelet or a scheduler decides about every node by its own rules. Pinfold
+//! decides about each node by the rules of the node's objects ([`NodeSources::dialect`]).
 //!
 //! | dialect | decides from | without it |
 //! |---|---|---|
@@ -52,25 +52,25 @@ pub use changes::{PodChange, find_changes};
 pub use kubelet_report::KubeletReport;
 pub use pod_location::{LocationSource, PodHoldings, PodLocation};
 
-/// The label of a Node that names its dialect.
+/// The label of a Node with its dialect.
 pub const DIALECT_LABEL: &str = "pinfold.dev/dialect";
 
-/// Whose rules decide about pods on a node.
+/// The program whose rules decide about pods on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DialectName {
-    /// The kubelet's.
+    /// The kubelet.
     #[default]
     Kubelet,
-    /// Koordinator's scheduler's.
+    /// Koordinator's scheduler.
     Koordinator,
-    /// Volcano's numa-aware plugin's.
+    /// Volcano's numa-aware plugin.
     Volcano,
-    /// Those of scheduler-plugins' NodeResourceTopologyMatch.
+    /// The NodeResourceTopologyMatch plugin of scheduler-plugins.
     SchedulerPlugins,
 }
 
 impl DialectName {
-    /// The word for it.
+    /// The name of the dialect.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,21 +81,21 @@ impl DialectName {
         }
     }
 
-    /// The dialect that the label [`DIALECT_LABEL`] names; `None` for `unknown` and any other text.
+    /// The dialect in the label [`DIALECT_LABEL`]; `None` for `unknown` and any other text.
     fn from_label(text: &str) -> Option<Self> {
         let labels = [Self::Kubelet, Self::Koordinator, Self::Volcano];
         labels.into_iter().find(|dialect| dialect.name() == text)
     }
 }
 
-/// Who decides, and options the schedulers' plugins are configured.
+/// The decider, and the arguments of the schedulers' plugins.
 #[derive(Clone, Debug, Default)]
 pub struct DialectOptions {
     /// The program that decides.
     pub decider: Decider,
-    /// The configuration of Koordinator's plugin.
+    /// The arguments of Koordinator's plugin.
     pub koordinator: Arc<KoordinatorArgs>,
-    /// The configuration of NodeResourceTopologyMatch.
+    /// The arguments of the NodeResourceTopologyMatch plugin.
     pub topology_match: Arc<TopologyMatchArgs>,
 }
 
@@ -106,8 +106,8 @@ impl DialectOptions {
         self.decider.fidelity()
     }
 
-    /// Whether Koordinator's annotations are read as today's Koordinator reads them, which passes over what it cannot
-    /// read. Only Koordinator itself does that: for a kubelet they are no more than a list of its CPUs.
+    /// The fidelity of parsing Koordinator's annotations. Only Koordinator itself ignores annotations that it cannot
+    /// parse: for a kubelet they are just a list of its CPUs.
     fn annotation_fidelity(&self) -> Fidelity {
         match self.decider {
             Decider::Koordinator => Fidelity::Exact,
@@ -116,21 +116,21 @@ impl DialectOptions {
     }
 }
 
-/// Everything that is known about one node.
+/// All objects about one node.
 #[derive(Clone, Debug)]
 pub struct NodeSources<'a> {
-    /// The node.
+    /// The Node object.
     pub node: &'a NodeObject,
-    /// What it reports.
+    /// Its NodeResourceTopology.
     pub topology: Option<&'a NodeResourceTopology>,
-    /// What it reports to Volcano.
+    /// Its Numatopology, for Volcano.
     pub numatopology: Option<&'a Numatopology>,
     /// The pods that are bound to it.
     pub pods: Vec<&'a PodObject>,
 }
 
 impl ClusterObjects {
-    /// Adds nodes that only their reports speak of, with what their NUMA nodes offer together. Returns their names.
+    /// Adds Node objects for nodes that only have a report, with the sums of their NUMA nodes. Returns their names.
     pub fn add_reported_nodes(&mut self) -> Vec<String> {
         let known: BTreeSet<&str> = self
             .nodes
@@ -172,7 +172,7 @@ impl ClusterObjects {
         names
     }
 
-    /// The nodes with everything about them, in the order of the files.
+    /// All nodes with their objects, in the order of the files.
     #[must_use]
     pub fn nodes_with_sources(&self) -> Vec<NodeSources<'_>> {
         let topologies: BTreeMap<&str, _> = self
@@ -205,10 +205,10 @@ impl ClusterObjects {
 }
 
 impl NodeSources<'_> {
-    /// The node as a member of a cluster, with its pods on it.
+    /// The node as a cluster node of the core, with its pods.
     ///
     /// # Errors
-    /// With everything that cannot be understood.
+    /// With every annotation and field that cannot be parsed.
     pub fn member(
         &self,
         options: &DialectOptions,
@@ -222,11 +222,11 @@ impl NodeSources<'_> {
         }
     }
 
-    /// Whose rules decide about pods on this node; `None` if only the node's sums are known.
+    /// The program whose rules decide about pods on this node; `None` if only the node's sums are known.
     ///
-    /// For Pinfold the first of these decides: the node's label [`DIALECT_LABEL`], the annotation that Pinfold's agent
-    /// adds to the node's report, a report that lists CPUs in Koordinator's annotations, any other NodeResourceTopology,
-    /// a Numatopology.
+    /// For Pinfold the first of these counts: the node's label [`DIALECT_LABEL`], the annotation that Pinfold's agent
+    /// adds to the node's report, a report with CPUs in Koordinator's annotations, any other NodeResourceTopology, a
+    /// Numatopology.
     #[must_use]
     pub fn dialect(&self, decider: Decider) -> Option<DialectName> {
         match decider {
@@ -256,7 +256,7 @@ impl NodeSources<'_> {
         })
     }
 
-    /// Whether the node has the topology object from which these rules decide.
+    /// Whether the node has the topology object that these rules need.
     #[must_use]
     pub fn has_report(&self, dialect: DialectName) -> bool {
         match dialect {
@@ -267,7 +267,7 @@ impl NodeSources<'_> {
         }
     }
 
-    /// Whether the node's kubelet is predicted from numbers of CPUs alone: its report does not list the CPUs.
+    /// Whether the node's kubelet is predicted from counts of CPUs: its report does not list the CPUs.
     #[must_use]
     pub fn counts_cpus(&self, dialect: DialectName) -> bool {
         dialect == DialectName::Kubelet
@@ -287,11 +287,16 @@ impl NodeSources<'_> {
 
     fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
         let Some(topology) = self.topology else {
-            let words = format!("no {KIND} of that name: only the sums are known");
-            report.warning(self.node.at, "", DiagnosticKind::Contradiction(words), None);
+            let message = format!("no {KIND} of that name: only the sums are known");
+            report.warning(
+                self.node.at,
+                "",
+                DiagnosticKind::Contradiction(message),
+                None,
+            );
             return report.finish(ClusterNode::unknown(allocatable).with_used(self.used()));
         };
         let facts = report.take(ReportAnnotations::read(
@@ -311,7 +316,7 @@ impl NodeSources<'_> {
                 report.finish(ClusterNode::kubelet(ledger, allocatable).with_used(self.used()))
             }
             Err(why) => {
-                report.turn_to(KIND, &topology.meta.name);
+                report.set_object(KIND, &topology.meta.name);
                 let hint = "the kubelet's decisions cannot be predicted from it".to_owned();
                 report.error(
                     None,
@@ -329,7 +334,7 @@ impl NodeSources<'_> {
         options: &DialectOptions,
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let fidelity = options.fidelity();
         let node = report.take(koordinator::node(self.node, self.topology, fidelity));
         let Some(mut node) = node else {
@@ -349,7 +354,7 @@ impl NodeSources<'_> {
 
     fn volcano(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let numa = match self.numatopology {
             Some(numatopology) => match report.take(numatopology.node(options.fidelity())) {
                 Some(node) => node.numa,
@@ -380,7 +385,7 @@ impl NodeSources<'_> {
         })
     }
 
-    /// What the pods on the node request together, and options many they are.
+    /// The sum of the requests of the node's pods, and their number.
     fn used(&self) -> Amounts {
         let mut used = Amounts::new();
         for pod in &self.pods {
@@ -391,7 +396,7 @@ impl NodeSources<'_> {
         used
     }
 
-    /// The devices of the node as a whole.
+    /// The device totals of the node.
     fn device_totals(&self) -> DeviceTotals {
         device_totals(&Amounts::of(&self.node.allocatable), &self.used())
     }
@@ -414,9 +419,9 @@ fn device_totals(allocatable: &Amounts, used: &Amounts) -> DeviceTotals {
         .collect()
 }
 
-/// The CPUs of a report one by one, if it lists them.
-fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
-    if facts.cpus.is_empty() {
+/// The CPUs that a report lists one by one, if it does.
+fn known_cpus(annotations: &ReportAnnotations) -> Option<KnownCpus> {
+    if annotations.cpus.is_empty() {
         return None;
     }
     let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
@@ -428,12 +433,12 @@ fn known_cpus(facts: &ReportAnnotations) -> Option<KnownCpus> {
         })
     };
     let mut held = CpuSet::new();
-    for pod in &facts.pod_cpus {
+    for pod in &annotations.pod_cpus {
         held |= &pod.cpus;
     }
     Some(KnownCpus {
-        rows: facts.cpus.iter().map(row).collect::<Option<_>>()?,
-        reserved: facts.cpu_manager.reserved.clone(),
+        rows: annotations.cpus.iter().map(row).collect::<Option<_>>()?,
+        reserved: annotations.cpu_manager.reserved.clone(),
         held,
     })
 }
@@ -453,10 +458,10 @@ pub fn dialects_of(cluster: &Cluster) -> BTreeSet<DialectName> {
     dialects.collect()
 }
 
-/// A pod to be placed in a cluster of these dialects, with the labels and annotations that they read.
+/// The request of a pod in a cluster of these dialects, with the labels and annotations that they read.
 ///
 /// # Errors
-/// With every label and annotation that cannot be understood.
+/// With every label and annotation that cannot be parsed.
 pub fn pod_request(
     pod: &PodObject,
     options: &DialectOptions,

@@ -1,8 +1,8 @@
-//! [`Diagnostic`]: something wrong, or merely odd, in a file, told so that a person can mend it.
+//! [`Diagnostic`]: an error or warning about a file, with its position and a hint.
 
 use std::fmt;
 
-/// A place in a file; lines and columns count from 1.
+/// A position in a file; lines and columns count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The line.
@@ -17,83 +17,86 @@ impl fmt::Display for Position {
     }
 }
 
-/// One thing found in a file: where, what, and what to do about it.
+/// One error or warning: the position, the problem, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file's name as the caller gave it.
+    /// The file's name as passed by the caller.
     pub file: String,
-    /// Where in the file, if it can be told.
+    /// The position in the file, if known.
     pub at: Option<Position>,
-    /// Kind and name of the object, such as `Node/worker-1`, where a file holds many.
+    /// Kind and name of the object, such as `Node/worker-1`, in a file with many objects.
     pub object: Option<String>,
-    /// Where in the object: `spec.containers[0].resources`. Empty for the object as a whole.
+    /// The path in the object: `spec.containers[0].resources`. Empty for the whole object.
     pub path: String,
-    /// Where in the text of an annotation that is itself a document.
+    /// The position in the text of an annotation that contains JSON.
     pub within: Option<Position>,
-    /// What it is.
+    /// The problem.
     pub problem: DiagnosticKind,
-    /// What to do, if there is something better to say than the problem itself.
+    /// What to do, if that does not follow from the problem.
     pub hint: Option<String>,
 }
 
-/// What can be found in a file.
+/// The kinds of problems in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiagnosticKind {
-    /// More bytes than are read.
+    /// The file is too large.
     #[error("expected at most {limit} bytes, found {found}")]
     TooLarge {
-        /// How many are read.
+        /// The limit in bytes.
         limit: usize,
-        /// How many there are.
+        /// The file's size.
         found: usize,
     },
-    /// Bytes that are not text.
+    /// The file is not UTF-8.
     #[error("expected UTF-8 text, found other bytes from byte {at} on")]
     NotText {
-        /// The first byte that is not.
+        /// The offset of the first invalid byte.
         at: usize,
     },
-    /// Text that is not YAML.
+    /// The text is not YAML.
     #[error("expected YAML: {0}")]
     NotYaml(String),
-    /// The same key twice in one mapping.
+    /// A key is repeated in a mapping.
     #[error("found the key {0:?} twice in one mapping")]
     DuplicateKey(String),
-    /// Nesting, aliases or documents beyond the limits.
+    /// The nesting, aliases or number of documents exceed their limits.
     #[error("expected a plain manifest: {0}")]
     TooComplex(String),
-    /// A value of the wrong kind, or text that does not say what it should.
+    /// A value of the wrong type or format.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What should be there.
+        /// The expected value.
         expected: String,
-        /// What is there.
+        /// The actual value.
         found: String,
     },
-    /// A field that must be there and is not.
+    /// A required field is missing.
     #[error("expected {expected}, found nothing")]
     Missing {
-        /// What should be there.
+        /// The expected value.
         expected: String,
     },
-    /// A field that its object does not have.
+    /// A field is unknown.
     #[error("found the unknown field {0:?}")]
     UnknownField(String),
-    /// A value that Kubernetes rejects; the words of the API server or the kubelet.
+    /// Kubernetes rejects the value; the message of the API server or the kubelet.
     #[error("{0}")]
     Rejected(String),
-    /// An accepted value that is written in an old or unusual way.
+    /// The value is accepted, but its spelling is obsolete or unusual.
     #[error("found {found}, read as {read_as}")]
     OldSpelling {
-        /// What is there.
+        /// The actual value.
         found: String,
-        /// What it stands for today.
+        /// The current spelling.
         read_as: String,
     },
-    /// Two statements that cannot both be true.
+    /// Two values contradict each other.
     #[error("{0}")]
     Contradiction(String),
-    /// Something that is read and has no effect.
+    /// An object of a kind that has no pods is skipped.
+    #[error("{0} ignored: it has no pods")]
+    NoPods(String),
+    /// The field or value is accepted and has no effect.
     #[error("{0} has no effect here")]
     NoEffect(String),
 }
@@ -121,13 +124,13 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Everything that makes a file unusable; at least one finding.
+/// The errors that make a file unusable; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl std::error::Error for Diagnostics {}
 
-/// One finding a line.
+/// One diagnostic per line.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, diagnostic) in self.0.iter().enumerate() {
@@ -138,32 +141,32 @@ impl fmt::Display for Diagnostics {
     }
 }
 
-/// What was read, and what is odd about it.
+/// A parsed value and the warnings about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithWarnings<T> {
     /// The value.
     pub value: T,
-    /// What the reader should look at, although it was accepted.
+    /// Problems that do not make the value unusable.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// More findings than this about one file help nobody.
+/// Limit of the diagnostics about one file.
 pub(crate) const MAX_DIAGNOSTICS: usize = 50;
 
-/// Where something was found: in the file, and in the text of an annotation there.
+/// The position of a diagnostic: in the file, and in the text of an annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct DiagnosticPosition {
     pub(crate) at: Option<Position>,
     pub(crate) within: Option<Position>,
 }
 
-impl From<Option<Position>> for Spot {
+impl From<Option<Position>> for DiagnosticPosition {
     fn from(at: Option<Position>) -> Self {
         Self { at, within: None }
     }
 }
 
-/// Collects what is found while one file is read.
+/// Collects the errors and warnings of parsing one file.
 #[derive(Clone, Debug)]
 pub struct DiagnosticReport {
     file: String,
@@ -182,58 +185,58 @@ impl DiagnosticReport {
         }
     }
 
-    /// Notes about one object of the file, which every finding names.
-    pub(crate) fn about(file: &str, kind: &str, name: &str) -> Self {
+    /// A report about one object of the file, whose name is in every diagnostic.
+    pub(crate) fn for_object(file: &str, kind: &str, name: &str) -> Self {
         Self {
             object: Some(format!("{kind}/{name}")),
             ..Self::new(file)
         }
     }
 
-    /// A report about the same object without findings.
-    pub(crate) fn fresh(&self) -> Self {
+    /// An empty report about the same object.
+    pub(crate) fn empty_copy(&self) -> Self {
         Self {
             object: self.object.clone(),
             ..Self::new(&self.file)
         }
     }
 
-    /// Names the object that the next findings are about.
-    pub(crate) fn turn_to(&mut self, kind: &str, name: &str) {
+    /// Sets the object that the next diagnostics are about.
+    pub(crate) fn set_object(&mut self, kind: &str, name: &str) {
         self.object = Some(format!("{kind}/{name}"));
     }
 
-    /// Notes something that makes the file unusable.
+    /// Adds an error, which makes the file unusable.
     pub(crate) fn error(
         &mut self,
-        at: impl Into<Spot>,
+        at: impl Into<DiagnosticPosition>,
         path: &str,
         problem: DiagnosticKind,
         hint: Option<String>,
     ) {
-        let finding = self.finding(at.into(), path, problem, hint);
+        let diagnostic = self.diagnostic(at.into(), path, problem, hint);
         if self.errors.len() < MAX_DIAGNOSTICS {
-            self.errors.push(finding);
+            self.errors.push(diagnostic);
         }
     }
 
-    /// Notes something odd.
+    /// Adds a warning.
     pub(crate) fn warning(
         &mut self,
-        at: impl Into<Spot>,
+        at: impl Into<DiagnosticPosition>,
         path: &str,
         problem: DiagnosticKind,
         hint: Option<String>,
     ) {
-        let finding = self.finding(at.into(), path, problem, hint);
+        let diagnostic = self.diagnostic(at.into(), path, problem, hint);
         if self.warnings.len() < MAX_DIAGNOSTICS {
-            self.warnings.push(finding);
+            self.warnings.push(diagnostic);
         }
     }
 
-    fn finding(
+    fn diagnostic(
         &self,
-        spot: Spot,
+        spot: DiagnosticPosition,
         path: &str,
         problem: DiagnosticKind,
         hint: Option<String>,
@@ -249,23 +252,23 @@ impl DiagnosticReport {
         }
     }
 
-    /// Whether nothing made the file unusable so far.
+    /// Whether there is no error so far.
     pub(crate) fn is_usable(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// What made the file unusable first.
+    /// The first error.
     pub(crate) fn first_error(&self) -> Option<String> {
         self.errors.first().map(ToString::to_string)
     }
 
-    /// Turns what made something unusable into warnings: for those who pass over it.
-    pub(crate) fn forgive(&mut self) {
+    /// Turns all errors into warnings, for callers that ignore what cannot be parsed.
+    pub(crate) fn downgrade_errors(&mut self) {
         self.warnings.append(&mut self.errors);
         self.warnings.truncate(MAX_DIAGNOSTICS);
     }
 
-    /// The value if there is one and nothing made the file unusable.
+    /// The value, if there is one and there are no errors.
     pub(crate) fn finish_some<T>(
         mut self,
         value: Option<T>,
@@ -280,7 +283,7 @@ impl DiagnosticReport {
         }
     }
 
-    /// Takes over what was found about a value that was read elsewhere, and gives the value.
+    /// Adds the diagnostics of a value that was parsed separately, and returns the value.
     pub(crate) fn take<T>(&mut self, read: Result<WithWarnings<T>, Diagnostics>) -> Option<T> {
         let (value, errors, warnings) = match read {
             Ok(read) => (Some(read.value), Vec::new(), read.warnings),
@@ -289,12 +292,12 @@ impl DiagnosticReport {
         self.merge(DiagnosticReport {
             errors,
             warnings,
-            ..self.fresh()
+            ..self.empty_copy()
         });
         value
     }
 
-    /// Takes over what was found elsewhere.
+    /// Adds the diagnostics of another report.
     pub(crate) fn merge(&mut self, other: DiagnosticReport) {
         self.errors.extend(other.errors);
         self.warnings.extend(other.warnings);
@@ -302,7 +305,7 @@ impl DiagnosticReport {
         self.warnings.truncate(MAX_DIAGNOSTICS);
     }
 
-    /// The value if nothing made the file unusable.
+    /// The value, if there are no errors.
     pub(crate) fn finish<T>(self, value: T) -> Result<WithWarnings<T>, Diagnostics> {
         match self.errors.is_empty() {
             true => Ok(WithWarnings {

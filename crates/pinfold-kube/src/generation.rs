@@ -1,5 +1,5 @@
-//! The number by which a node and its schedulers know of which state they speak.
+//! The annotation with the generation of a node's state.
 
-/// The annotation with the number of the last entry of the node's journal. On a published object it says how recent the
-/// object is; on a pod, on which state of its node the scheduler decided.
+/// The annotation with the sequence number of the last entry in the node's journal. On a published object it is the
+/// state that the object describes; on a pod, the state of the node that the scheduler decided on.
 pub const GENERATION: &str = "pinfold.dev/generation";

@@ -1,4 +1,4 @@
-//! [`Inventory`]: a cluster at one moment: its objects, and what they say about each other.
+//! [`Inventory`]: a snapshot of a cluster: its objects and their scheduling constraints.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::manifest::Document;
 use crate::objects::ClusterObjects;
 use crate::scheduling_constraints::{NodeConstraints, PodConstraints};
 
-/// Everything a cluster says. Pods that have ended are not in it.
+/// A snapshot of a cluster, without pods that have terminated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Nodes, their reports, and pods.
     pub objects: ClusterObjects,
-    /// What nodes say about pods, by name.
+    /// Taints, labels and cordons of the nodes, by name.
     pub nodes: BTreeMap<String, NodeConstraints>,
-    /// What pods say about nodes.
+    /// Selectors and tolerations of the pods.
     pub pods: BTreeMap<PodUid, PodConstraints>,
 }
 
 impl Inventory {
-    /// Adds what one object says. Returns what is odd about it.
+    /// Adds an object. Returns the warnings about it.
     ///
     /// # Errors
     /// If it cannot be understood, or is a pod of an id that is there already; nothing of it is added then.
@@ -39,11 +39,11 @@ impl Inventory {
         }
         for pod in &found.pods {
             if self.pods.contains_key(&pod.pod.uid) {
-                let words = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
+                let message = format!("Duplicate value: {:?}", pod.pod.uid.as_str());
                 report.error(
                     pod.at,
                     "metadata.uid",
-                    DiagnosticKind::Rejected(words),
+                    DiagnosticKind::Rejected(message),
                     None,
                 );
             }

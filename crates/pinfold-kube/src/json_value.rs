@@ -1,7 +1,7 @@
-//! [`JsonValue`]: a value of a Kubernetes object by itself, to be written as JSON or YAML.
+//! [`JsonValue`]: a JSON value of a Kubernetes object, to be written as JSON or YAML.
 //!
-//! Objects of other programs carry fields that are none of our business. They are kept as contents and written
-//! back, so that reading and writing an object loses nothing.
+//! Fields of an object that this crate does not parse are kept as values and written back, so that reading and writing
+//! an object loses nothing.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::go::json::push_string;
 
-/// Members of a mapping in order; no key comes twice.
+/// Members of a mapping in order, without duplicate keys.
 pub type JsonFields = Vec<(String, JsonValue)>;
 
-/// A value by the types of JSON.
+/// A JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonValue {
-    /// No value.
+    /// `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -30,7 +30,7 @@ pub enum JsonValue {
 }
 
 impl JsonValue {
-    /// Text.
+    /// A text value.
     pub fn text(text: impl Into<String>) -> Self {
         JsonValue::Text(text.into())
     }
@@ -47,7 +47,7 @@ impl JsonValue {
         }
     }
 
-    /// The value as JSON in one line, as Go writes it.
+    /// The value as one line of JSON, as Go writes it.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut out = String::new();
@@ -58,7 +58,7 @@ impl JsonValue {
     /// The value as YAML.
     ///
     /// # Errors
-    /// If the YAML library cannot write it, with its words.
+    /// If the YAML library cannot write it, with its message.
     pub fn to_yaml(&self) -> Result<String, String> {
         serde_saphyr::to_string(self).map_err(|error| error.to_string())
     }
@@ -93,7 +93,7 @@ impl JsonValue {
     }
 }
 
-/// As Go writes it; what no YAML may contain is escaped too, so that the JSON is also YAML.
+/// Writes a string as Go does; characters that YAML does not allow are escaped too, so that the JSON is also YAML.
 fn push_text(out: &mut String, text: &str) {
     let mut quoted = String::new();
     push_string(&mut quoted, text);
@@ -107,7 +107,7 @@ fn push_text(out: &mut String, text: &str) {
     }
 }
 
-/// A number as JSON knows it: infinity and its kin are texts, and there is one zero.
+/// A number of YAML as JSON: infinities and NaN become texts, and -0 becomes 0.
 pub(crate) fn number(text: &str) -> JsonValue {
     match text {
         "-0" => JsonValue::Number("0".to_owned()),
@@ -116,7 +116,7 @@ pub(crate) fn number(text: &str) -> JsonValue {
     }
 }
 
-/// Infinity and its kin are numbers in YAML only.
+/// Whether it is a number in JSON; infinities and NaN are numbers in YAML only.
 fn is_json_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     digits.starts_with(|c: char| c.is_ascii_digit())
@@ -146,7 +146,7 @@ impl From<Vec<JsonValue>> for JsonValue {
     }
 }
 
-/// A mapping of these members; those without a value are left out.
+/// A mapping of these members; those that are `None` are left out.
 pub(crate) fn map<const N: usize>(members: [(&str, Option<JsonValue>); N]) -> JsonValue {
     let present = members.into_iter();
     JsonValue::Map(

@@ -1,6 +1,6 @@
-//! Koordinator's labels and annotations, to the values its rules work on and back.
+//! Converts Koordinator's labels and annotations to the core's values and back.
 //!
-//! | object | keys | value | where |
+//! | object | keys | value | function |
 //! |---|---|---|---|
 //! | pod | `qosClass`, `priority-class`, `resource-spec`, `numa-topology-spec` | [`PodDemand`] | [`demand`] |
 //! | pod | `resource-status` | [`ResourceStatus`] | [`ResourceStatus::read`] |
@@ -8,9 +8,9 @@
 //! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`KoordinatorReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
 //! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`KoordinatorArgs`] | [`scheduler_args`] |
 //!
-//! [`Fidelity::Sound`] reads every spelling that was ever documented ([`KEY_ALIASES`]), with a warning, and rejects what
-//! cannot be read. [`Fidelity::Exact`] ignores what today's Koordinator ignores: old spellings, and annotations of
-//! a node's report that cannot be read.
+//! [`Fidelity::Sound`] reads every documented alias of a key ([`KEY_ALIASES`]), with a warning, and rejects what cannot
+//! be parsed. [`Fidelity::Exact`] ignores what Koordinator ignores: aliases, and annotations of a node's report that
+//! cannot be parsed.
 //!
 //! [`Fidelity::Sound`]: pinfold_core::fidelity::Fidelity::Sound
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact

@@ -1,9 +1,9 @@
-//! The kubelet's configuration file (`KubeletConfiguration`, `kubelet.config.k8s.io/v1beta1`) as far as it
-//! decides where pods go.
+//! The kubelet's configuration file (`KubeletConfiguration`, `kubelet.config.k8s.io/v1beta1`), as far as it affects
+//! placement.
 //!
-//! Fields that do not are accepted without a look. What the kubelet's own validation rejects is rejected in its
-//! words. Old and misspelt names from the first designs are read with a warning, or rejected when the answer
-//! must be exactly the kubelet's ([`Fidelity::Exact`]).
+//! Other fields are accepted unchecked. What the kubelet's validation rejects is rejected with its message. Obsolete
+//! and misspelt names of the first designs are accepted with a warning, or rejected in exact mode
+//! ([`Fidelity::Exact`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ mod settings;
 pub use policies::{CpuManagerPolicy, MemoryManagerPolicy};
 pub use reserved::EvictionThreshold;
 
-/// What a kubelet is configured to do with CPUs, memory and their alignment.
+/// The kubelet's settings of CPUs, memory and their alignment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletSettings {
     /// `topologyManagerPolicy`.
@@ -50,15 +50,15 @@ pub struct KubeletSettings {
     pub memory_policy: MemoryManagerPolicy,
     /// `reservedMemory`, in order.
     pub reserved_memory: Vec<MemoryReservation>,
-    /// `reservedSystemCPUs`; empty if none are named.
+    /// `reservedSystemCPUs`; empty if not set.
     pub reserved_system_cpus: CpuList,
     /// `kubeReserved`.
     pub kube_reserved: ResourceList,
     /// `systemReserved`.
     pub system_reserved: ResourceList,
-    /// `memory.available` of `evictionHard`; `None` if it is switched off.
+    /// `memory.available` of `evictionHard`; `None` if it is disabled.
     pub eviction_memory: Option<EvictionThreshold>,
-    /// `featureGates` as written, unknown ones too.
+    /// `featureGates` as written, including unknown ones.
     pub feature_gates: BTreeMap<String, bool>,
 }
 
@@ -107,14 +107,14 @@ const FIELDS: &[&str] = &[
     "featureGates",
 ];
 
-/// The gate that once switched the topology manager on; on for good since Kubernetes v1.27.
+/// The former gate of the topology manager; always on since Kubernetes v1.27.
 const TOPOLOGY_MANAGER_GATE: &str = "TopologyManager";
 
 impl KubeletSettings {
-    /// Reads a file that holds one kubelet configuration.
+    /// Reads a file with one kubelet configuration.
     ///
     /// # Errors
-    /// With everything that makes the file unusable.
+    /// With every error in the file.
     pub fn read(
         file: &str,
         bytes: &[u8],
@@ -136,10 +136,10 @@ impl KubeletSettings {
         }
     }
 
-    /// Reads a kubelet configuration that shares its file with other objects.
+    /// Reads a kubelet configuration from a file with other objects.
     ///
     /// # Errors
-    /// With everything that makes the object unusable.
+    /// With every error in the object.
     pub fn from_document(
         document: &Document,
         fidelity: Fidelity,
@@ -166,7 +166,7 @@ impl KubeletSettings {
         report.finish(settings)
     }
 
-    /// Whether pod-level resources are managed as a whole (gate `PodLevelResourceManagers`, off by default).
+    /// Whether pod-level resources are managed (gate `PodLevelResourceManagers`, off by default).
     #[must_use]
     pub fn pod_level(&self) -> PodLevel {
         match self.feature_gates.get("PodLevelResourceManagers") {
@@ -175,14 +175,14 @@ impl KubeletSettings {
         }
     }
 
-    /// Whether a gate is on; `default` if the file does not say.
+    /// Whether a gate is on; `default` if the file does not set it.
     #[must_use]
     pub fn gate(&self, name: &str, default: bool) -> bool {
         self.feature_gates.get(name).copied().unwrap_or(default)
     }
 }
 
-/// One kubelet configuration being read.
+/// The state of reading one kubelet configuration.
 struct ConfigReader<'n> {
     object: FieldRef<'n>,
     reads_old_spellings: bool,
@@ -215,7 +215,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    /// Warns about fields that are probably meant to be one of ours; others are not looked at.
+    /// Warns about unknown fields that are similar to one that is read.
     fn warn_misspelt(&self, report: &mut DiagnosticReport) {
         for (key, field) in self.object.members() {
             if FIELDS.contains(&key) {
@@ -241,7 +241,7 @@ impl ConfigReader<'_> {
         gates
     }
 
-    /// The gate `TopologyManager`, which no kubelet knows any more.
+    /// The gate `TopologyManager`, which current kubelets no longer have.
     fn old_gate(
         &self,
         gates: &BTreeMap<String, bool>,
@@ -251,8 +251,8 @@ impl ConfigReader<'_> {
         let gates = self.object.get("featureGates")?;
         let field = gates.get(TOPOLOGY_MANAGER_GATE)?;
         if !self.reads_old_spellings {
-            let words = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
-            field.rejected(words, report);
+            let message = format!("unrecognized feature gate: {TOPOLOGY_MANAGER_GATE}");
+            field.rejected(message, report);
             return None;
         }
         let problem = match on {
@@ -295,21 +295,21 @@ impl ConfigReader<'_> {
         let is_named = |key: &str| self.object.get(key).is_some_and(|field| !field.is_text(""));
         if !text.is_empty() && (is_named("systemReservedCgroup") || is_named("kubeReservedCgroup"))
         {
-            let words = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
+            let message = "invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with \
                          systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup \
                          (--kube-reserved-cgroup)";
-            field.rejected(words, report);
+            field.rejected(message, report);
         }
         CpuList::parse(text).unwrap_or_else(|error| {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) {text}, error: {error}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
             CpuList::default()
         })
     }
 
-    /// The text under `key`; an empty one is none.
+    /// The text under `key`; `None` if it is empty.
     fn word(
         &self,
         key: &str,
@@ -321,11 +321,11 @@ impl ConfigReader<'_> {
         (!word.is_empty()).then_some((word, field))
     }
 
-    /// Notes that the kubelet rejects a word, in its words, and what was probably meant.
+    /// Adds an error with the kubelet's message about a value, and a suggestion.
     fn reject_word(
         field: &FieldRef<'_>,
         word: &str,
-        words: String,
+        message: String,
         known: &[&str],
         report: &mut DiagnosticReport,
     ) {
@@ -333,12 +333,12 @@ impl ConfigReader<'_> {
         report.error(
             field.at(),
             field.path(),
-            DiagnosticKind::Rejected(words),
+            DiagnosticKind::Rejected(message),
             hint,
         );
     }
 
-    /// Notes a word of old, which today is written otherwise.
+    /// Warns about an obsolete spelling.
     fn warn_old(field: &FieldRef<'_>, word: &str, today: &str, report: &mut DiagnosticReport) {
         let problem = DiagnosticKind::OldSpelling {
             found: quoted(word),

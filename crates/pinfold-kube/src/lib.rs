@@ -1,20 +1,20 @@
-//! The Kubernetes vocabulary: objects, settings and state files to core values and back.
+//! Kubernetes objects, settings and state files, converted to core values and back.
 //!
-//! Types only: bytes come in, values and [`finding`]s come out; nothing here opens a file or a socket.
+//! Parsing only: bytes in, values and [`diagnostic`]s out; this crate opens no file and no socket.
 //!
-//! | what | where |
+//! | input | module |
 //! |---|---|
-//! | files of objects, with the place of everything that is wrong | [`manifest`], [`finding`] |
-//! | pods, and deployments, jobs and others that make pods | [`pod`] |
-//! | nodes, and what they report about their NUMA nodes | [`node`], [`node_resource_topology`] |
+//! | files of objects, with the position of every error | [`manifest`], [`diagnostic`] |
+//! | pods, and Deployments, Jobs and other objects that create pods | [`pod`] |
+//! | nodes, and their NodeResourceTopology objects | [`node`], [`node_resource_topology`] |
 //! | Koordinator's labels, annotations and scheduler arguments | [`koordinator`] |
 //! | Volcano's Numatopology, tasks and scheduler configuration | [`volcano`] |
 //! | who decides: a kubelet, Pinfold, or a scheduler | [`decider`] |
 //! | the scheduler plugin NodeResourceTopologyMatch's arguments | [`topology_match`] |
-//! | files that mix all these | [`objects`] |
-//! | what our agent adds to a report: who holds what | [`node_state`] |
+//! | files with objects of all these kinds | [`objects`] |
+//! | the annotation with the resources of each pod, which our agent adds to a NodeResourceTopology | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
-//! | a cluster at one moment, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
+//! | a snapshot of a cluster, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 

@@ -1,12 +1,12 @@
-//! Manifests: files of Kubernetes objects in YAML or JSON, one or many to a file.
+//! Manifests: files with one or many Kubernetes objects in YAML or JSON.
 //!
 //! ```text
 //! bytes ──► documents (text, position) ──► pods            crate::pod
 //!                                      └─► kubelet settings crate::kubelet_config
 //! ```
 //!
-//! Nothing that a file can hold may cost more than reading it once: the size, the nesting, the number of
-//! documents and what aliases may expand to are limited, see the constants.
+//! The size of a file, its nesting, the number of documents and the expansion of aliases are limited, see the
+//! constants.
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
 
@@ -18,17 +18,17 @@ mod yaml;
 use field::FieldRef;
 use value::{LocatedValue, ManifestValue};
 
-/// The largest file that is read. The API server takes 3 MiB for one object.
+/// Limit of the size of a file. The API server accepts 3 MiB for one object.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// The deepest nesting. A pod needs about ten levels.
+/// Limit of the nesting. A pod needs about ten levels.
 pub const MAX_DEPTH: usize = 64;
-/// The most documents in one file, and the most items in its lists.
+/// Limit of the documents in a file, and of the items in its lists.
 pub const MAX_DOCUMENTS: usize = 4096;
-/// The most aliases in one file.
+/// Limit of the aliases in a file.
 pub const MAX_ALIASES: usize = 1000;
-/// The most values that aliases may stand for.
+/// Limit of the values that aliases expand to.
 pub const MAX_ALIASED_NODES: usize = 20_000;
-/// The most values in one file.
+/// Limit of the values in a file.
 pub const MAX_NODES: usize = 500_000;
 
 /// One object of a file.
@@ -36,18 +36,18 @@ pub const MAX_NODES: usize = 500_000;
 pub struct Document {
     file: String,
     node: LocatedValue,
-    /// The path of the object inside the document: empty, or `items[3]` in a list.
+    /// The path of the object in the document: empty, or `items[3]` in a list.
     path: String,
     api_version: String,
     kind: String,
 }
 
 impl Document {
-    /// An object that is at hand as JSON. `name` stands for the file in what is said about it. An API server does not say
-    /// in every object of a list what it is, so that is told beside it.
+    /// An object from parsed JSON. `name` is the file's name in diagnostics. The API server omits `apiVersion` and
+    /// `kind` in the items of a list, so the caller passes them.
     ///
     /// # Errors
-    /// If it is no mapping, or larger than a file may be.
+    /// If it is not a mapping, or exceeds the limits of a file.
     pub fn of_json(
         name: &str,
         api_version: &str,
@@ -72,13 +72,13 @@ impl Document {
         report.finish_some(document).map(|read| read.value)
     }
 
-    /// The name of the file it was read from.
+    /// The name of its file.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Where it begins.
+    /// The position of its beginning.
     #[must_use]
     pub fn at(&self) -> Option<Position> {
         self.node.at
@@ -101,10 +101,10 @@ impl Document {
     }
 }
 
-/// Reads all objects of a file. Empty documents are skipped; the items of lists stand for themselves.
+/// Reads all objects of a file. Empty documents are skipped; a list is replaced by its items.
 ///
 /// # Errors
-/// If the file is too large, not UTF-8, not YAML, or holds something that is not a Kubernetes object.
+/// If the file is too large, not UTF-8, not YAML, or contains a value that is not a Kubernetes object.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Diagnostics> {
     let mut report = DiagnosticReport::new(file);
     let nodes = values(bytes, &mut report);
@@ -115,18 +115,18 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Diagnostics> {
     report.finish(documents).map(|read| read.value)
 }
 
-/// Reads the values of a file that need not be Kubernetes objects.
+/// Reads the values of a file, which need not be Kubernetes objects.
 pub(crate) fn read_values(file: &str, bytes: &[u8]) -> Result<Vec<LocatedValue>, Diagnostics> {
     let mut report = DiagnosticReport::new(file);
     let nodes = values(bytes, &mut report);
     report.finish(nodes).map(|read| read.value)
 }
 
-/// Reads a file that is one mapping and no Kubernetes object: `reader` asks it for what it wants to know. An empty file
-/// is an empty mapping.
+/// Reads a file with one mapping that is not a Kubernetes object; `reader` parses its fields. An empty file is an empty
+/// mapping.
 ///
 /// # Errors
-/// With everything that makes the file unusable.
+/// With every error in the file.
 pub fn read_plain<T>(
     file: &str,
     bytes: &[u8],
@@ -217,7 +217,7 @@ fn collect(
     });
 }
 
-/// Adds the items of a list. Lists do not nest in Kubernetes, and not here.
+/// Adds the items of a list. Lists do not nest, as in Kubernetes.
 fn unpack(
     file: &str,
     list: LocatedValue,

@@ -7,26 +7,26 @@ use crate::json_value::{JsonFields, JsonValue};
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
 
-/// What an object says about itself.
+/// The metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectMeta {
-    /// Its namespace; `default` if it says none, empty for objects that belong to no namespace.
+    /// Its namespace; `default` if missing, empty for cluster-scoped objects.
     pub namespace: String,
-    /// Its name, unique among its kind in the namespace.
+    /// Its name, unique among objects of its kind in the namespace.
     pub name: String,
-    /// The id that the API server gave it, if it ever was there.
+    /// Its uid, if the API server has assigned one.
     pub uid: Option<String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Everything else, as it was read.
+    /// All other fields.
     pub rest: JsonFields,
-    /// Where all this was read, for findings.
+    /// The file and positions, for diagnostics.
     pub origin: ObjectOrigin,
 }
 
-/// Where an object was read. Says nothing about the object: all origins are equal.
+/// The file and positions that metadata was read from. All origins compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectOrigin {
     /// The file.
@@ -45,7 +45,7 @@ impl Eq for ObjectOrigin {}
 
 const KNOWN: &[&str] = &["namespace", "name", "uid", "labels", "annotations"];
 
-/// A label or an annotation.
+/// Labels or annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextKind {
     Label,
@@ -59,7 +59,7 @@ impl ObjectMeta {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Reads `metadata`. An object without a name takes it from `generateName`, with a 0 behind it.
+    /// Reads `metadata`. An object without a name gets its `generateName` followed by 0.
     pub(crate) fn read(object: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Self> {
         let Some(meta) = object.get_map("metadata", "a mapping with a name", report) else {
             if object.get("metadata").is_none() {
@@ -75,7 +75,7 @@ impl ObjectMeta {
         Some(read)
     }
 
-    /// Reads the metadata of an object that belongs to no namespace. From then on findings name the object.
+    /// Reads the metadata of a cluster-scoped object, and sets it as the object of the next diagnostics.
     pub(crate) fn read_cluster_scoped(
         document: &Document,
         report: &mut DiagnosticReport,
@@ -83,11 +83,11 @@ impl ObjectMeta {
         let mut meta = Self::read(&document.root(), report)?;
         meta.namespace = String::new();
         meta.origin.file = document.file().to_owned();
-        report.turn_to(document.kind(), &meta.name);
+        report.set_object(document.kind(), &meta.name);
         Some(meta)
     }
 
-    /// Reads the metadata of a pod template, which has no name of its own.
+    /// Reads the metadata of a pod template, which has no name.
     pub(crate) fn read_template(meta: &FieldRef<'_>, report: &mut DiagnosticReport) -> Self {
         let namespace = meta.get_text("namespace", "a namespace", report);
         let namespace = namespace.filter(|namespace| !namespace.is_empty());
@@ -116,7 +116,7 @@ impl ObjectMeta {
         }
     }
 
-    /// Where a label or annotation is in its file, and its path.
+    /// The position and path of a label or annotation.
     pub(crate) fn position_of(&self, kind: TextKind, key: &str) -> (Option<Position>, String) {
         let (places, section) = match kind {
             TextKind::Label => (&self.origin.labels, "labels"),
@@ -126,7 +126,7 @@ impl ObjectMeta {
         (at, format!("metadata.{section}[{key}]"))
     }
 
-    /// The metadata as it is written.
+    /// The metadata as JSON.
     pub(crate) fn content(&self) -> JsonValue {
         let mut fields = JsonFields::new();
         let mut text = |key: &str, value: &str| {
@@ -151,7 +151,7 @@ impl ObjectMeta {
 
 type LocatedTexts = (BTreeMap<String, String>, BTreeMap<String, Position>);
 
-/// A mapping of texts.
+/// Reads a mapping of texts, with their positions.
 fn texts(meta: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> LocatedTexts {
     let mut texts = LocatedTexts::default();
     let Some(map) = meta.get_map(key, "a mapping of texts", report) else {

@@ -1,4 +1,4 @@
-//! Nodes: the core `Node` object, as far as it matters for placing pods.
+//! The `Node` object, as far as it affects placement.
 
 use pinfold_core::name::NodeName;
 use pinfold_core::pod::ResourceList;
@@ -13,13 +13,13 @@ use crate::meta::ObjectMeta;
 pub struct NodeObject {
     /// Its name, labels and annotations.
     pub meta: ObjectMeta,
-    /// Everything it has.
+    /// Its capacity.
     pub capacity: ResourceList,
-    /// What pods may use of it. The capacity if the object does not say, as the API server defaults it.
+    /// Its allocatable resources; the capacity if missing, as the API server defaults it.
     pub allocatable: ResourceList,
-    /// Whether no new pods are to come.
+    /// Whether it is cordoned.
     pub unschedulable: bool,
-    /// Where the object begins in its file.
+    /// The position of the object in its file.
     pub at: Option<Position>,
 }
 
@@ -33,7 +33,7 @@ impl NodeObject {
     /// Reads a document of kind `Node`.
     ///
     /// # Errors
-    /// With everything that makes the object unusable.
+    /// With every error in the object.
     pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
         let mut report = DiagnosticReport::new(document.file());
         let node = read(document, &mut report);
@@ -66,7 +66,7 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
     })
 }
 
-/// Amounts by resource; none may be negative.
+/// Reads amounts by resource, which must not be negative.
 pub(crate) fn amounts(list: &FieldRef<'_>, report: &mut DiagnosticReport) -> ResourceList {
     let mut amounts = ResourceList::new();
     for (name, field) in list.members() {
@@ -74,8 +74,9 @@ pub(crate) fn amounts(list: &FieldRef<'_>, report: &mut DiagnosticReport) -> Res
             continue;
         };
         if amount < 0.into() {
-            let words = format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
-            field.rejected(words, report);
+            let message =
+                format!("Invalid value: \"{amount}\": must be greater than or equal to 0");
+            field.rejected(message, report);
             continue;
         }
         amounts.insert(name.into(), amount);
@@ -84,7 +85,7 @@ pub(crate) fn amounts(list: &FieldRef<'_>, report: &mut DiagnosticReport) -> Res
 }
 
 impl Document {
-    /// The object, if it is of this kind and one of these API versions.
+    /// The object, if it has this kind and one of these API versions.
     pub(crate) fn expect_kind(
         &self,
         kind: &str,
@@ -99,7 +100,7 @@ impl Document {
             return None;
         }
         if !versions.contains(&self.api_version()) {
-            let words = format!(
+            let message = format!(
                 "no matches for kind {kind:?} in version {:?}",
                 self.api_version()
             );
@@ -108,7 +109,7 @@ impl Document {
             report.error(
                 at,
                 "apiVersion",
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 Some(hint),
             );
             return None;

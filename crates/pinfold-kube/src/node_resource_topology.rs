@@ -1,4 +1,4 @@
-//! NodeResourceTopology: the object in which a node tells the cluster what its NUMA nodes have.
+//! NodeResourceTopology: the object with the resources of a node's NUMA nodes.
 //!
 //! ```text
 //! v1alpha1 ─┐                       ┌─► core NodeTopology          core
@@ -7,9 +7,9 @@
 //! machine, occupancy ──────────────►                               publish
 //! ```
 //!
-//! Both versions hold the same things. v1alpha1 states policy and scope in one word of `topologyPolicies`, v1alpha2
-//! as `attributes` of the object. Whatever else an object holds is kept and written back, at every level, and
-//! amounts keep their spelling.
+//! Both versions have the same content. v1alpha1 states policy and scope in one value of `topologyPolicies`, v1alpha2
+//! as `attributes` of the object. Unknown fields are kept and written back at every level, and amounts keep their
+//! original text.
 
 mod convert;
 mod core;
@@ -38,21 +38,21 @@ pub const GROUP: &str = "topology.node.k8s.io";
 /// The kind.
 pub const KIND: &str = "NodeResourceTopology";
 
-/// The most zones of one object: NUMA nodes, and what other reporters add.
+/// Limit of the zones of one object: NUMA nodes, and zones that other reporters add.
 pub const MAX_ZONES: usize = 1024;
 
 /// A version of the object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NrtVersion {
-    /// The first; Koordinator's.
+    /// `v1alpha1`, which Koordinator uses.
     V1Alpha1,
-    /// Today's.
+    /// `v1alpha2`, the current version.
     #[default]
     V1Alpha2,
 }
 
 impl NrtVersion {
-    /// Both.
+    /// Both versions.
     pub const ALL: [NrtVersion; 2] = [NrtVersion::V1Alpha1, NrtVersion::V1Alpha2];
 
     /// The `apiVersion` of an object.
@@ -65,83 +65,83 @@ impl NrtVersion {
     }
 }
 
-/// What one node reports. Its name is the node's.
+/// The resources of a node's NUMA nodes. The object's name is the node's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeResourceTopology {
-    /// The version it was read from, and is written in.
+    /// The version it was read from and is written in.
     pub version: NrtVersion,
     /// Name, labels and annotations.
     pub meta: ObjectMeta,
-    /// Policy and scope in one word; only the first counts.
+    /// Policy and scope as one value; only the first counts.
     pub topology_policies: Vec<String>,
-    /// Facts about the node as a whole.
+    /// Attributes of the whole node.
     pub attributes: Vec<NrtAttribute>,
-    /// Its NUMA nodes, and whatever else the reporter knows.
+    /// Its NUMA nodes, and other zones.
     pub zones: Vec<NrtZone>,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// A named fact.
+/// A name and a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NrtAttribute {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: String,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// A part of the machine.
+/// A zone of the machine, such as a NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NrtZone {
     /// `node-<id>` for a NUMA node.
     pub name: String,
     /// `Node` for a NUMA node.
     pub kind: String,
-    /// The zone it is a part of.
+    /// The zone that contains it.
     pub parent: Option<String>,
-    /// Distances to zones.
+    /// Distances to other zones.
     pub costs: Vec<NrtCost>,
-    /// Facts about the zone.
+    /// Attributes of the zone.
     pub attributes: Vec<NrtAttribute>,
-    /// What it has.
+    /// Its resources.
     pub resources: Vec<NrtResource>,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// The distance to a zone.
+/// The distance to another zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NrtCost {
     /// The other zone.
     pub name: String,
-    /// The firmware's number; 10 is local.
+    /// The distance (SLIT); 10 is local.
     pub value: i64,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// One resource of one zone.
+/// A resource of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NrtResource {
     /// Its name.
     pub name: String,
-    /// All there is.
+    /// The total.
     pub capacity: WrittenQuantity,
-    /// What pods may use.
+    /// The total without reserved amounts.
     pub allocatable: WrittenQuantity,
-    /// What no running pod holds.
+    /// The amount that running pods do not hold.
     pub available: WrittenQuantity,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// Reads all objects of this kind in a file; others are passed over.
+/// Reads all objects of this kind in a file; others are ignored.
 ///
 /// # Errors
-/// With everything that makes the file unusable.
+/// With every error in the file.
 pub fn read(
     file: &str,
     bytes: &[u8],
@@ -159,10 +159,10 @@ pub fn read(
 }
 
 impl NodeResourceTopology {
-    /// Reads one document of this kind, in either version.
+    /// Reads one object in either version.
     ///
     /// # Errors
-    /// With everything that makes the object unusable.
+    /// With every error in the object.
     pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
         let mut report = DiagnosticReport::new(document.file());
         let object = read_into(document, &mut report);
@@ -185,7 +185,7 @@ fn read_into(document: &Document, report: &mut DiagnosticReport) -> Option<NodeR
         "topologyPolicies",
         "zones",
     ];
-    // An attribute of the whole object means nothing in v1alpha1; it is carried along like any other field.
+    // An attribute of the whole object has no meaning in v1alpha1; it is kept like any other unknown field.
     let attributes = match version {
         NrtVersion::V1Alpha1 => Vec::new(),
         NrtVersion::V1Alpha2 => {
@@ -201,17 +201,17 @@ fn read_into(document: &Document, report: &mut DiagnosticReport) -> Option<NodeR
     if object.get("zones").is_none() {
         object.missing("zones", "a list of zones", report);
     }
-    let places = object.get_list("zones", "a list of zones", report);
-    if places.len() > MAX_ZONES {
+    let fields = object.get_list("zones", "a list of zones", report);
+    if fields.len() > MAX_ZONES {
         let problem = DiagnosticKind::TooComplex(format!("more than {MAX_ZONES} zones"));
         report.error(document.at(), "zones", problem, None);
         return None;
     }
-    let zones: Vec<NrtZone> = places
+    let zones: Vec<NrtZone> = fields
         .iter()
         .filter_map(|field| zone(field, report))
         .collect();
-    warn_same_names(&places, &zones, report);
+    warn_same_names(&fields, &zones, report);
     Some(NodeResourceTopology {
         version,
         meta,
@@ -289,10 +289,10 @@ fn resource(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<NrtRe
     };
     let (capacity, allocatable, available) = resource.quantities();
     if allocatable > capacity || available > allocatable {
-        let words = format!(
+        let message = format!(
             "found capacity {capacity}, allocatable {allocatable}, available {available}: none may be more than the one before"
         );
-        field.warn(DiagnosticKind::Contradiction(words), None, report);
+        field.warn(DiagnosticKind::Contradiction(message), None, report);
     }
     Some(resource)
 }
@@ -309,18 +309,18 @@ impl NrtResource {
     }
 }
 
-/// Two zones of one name are told apart by nobody.
-fn warn_same_names(places: &[FieldRef<'_>], zones: &[NrtZone], report: &mut DiagnosticReport) {
-    // A zone that could not be read is missing from `zones`; then there are errors anyway.
-    if places.len() != zones.len() {
+/// Warns about zones with the same name.
+fn warn_same_names(fields: &[FieldRef<'_>], zones: &[NrtZone], report: &mut DiagnosticReport) {
+    // A zone that could not be parsed is missing from `zones`; then there are errors anyway.
+    if fields.len() != zones.len() {
         return;
     }
     let mut seen: BTreeMap<&str, Option<Position>> = BTreeMap::new();
-    for (field, zone) in places.iter().zip(zones) {
+    for (field, zone) in fields.iter().zip(zones) {
         if let Some(first) = seen.insert(&zone.name, field.at()) {
-            let words = format!("found a second zone {:?}", zone.name);
+            let message = format!("found a second zone {:?}", zone.name);
             let hint = first.map(|at| format!("the first one is at line {}", at.line));
-            field.warn(DiagnosticKind::Contradiction(words), hint, report);
+            field.warn(DiagnosticKind::Contradiction(message), hint, report);
         }
     }
 }

@@ -1,8 +1,9 @@
-//! [`PublishedNodeState`]: what our agent adds to a node's report so that a scheduler can go on from it.
+//! [`PublishedNodeState`]: our agent's annotation on a NodeResourceTopology with the resources of each pod.
 //!
-//! Counts say how much is free; they do not say whose the rest is. A scheduler has to know that twice: a pod that it
-//! bound and the report lacks is to be added, and a pod that left and the report still has is to be taken away, for a
-//! kubelet forgets it with its next admission. So the annotation [`NODE_STATE`] lists the pods with what they hold:
+//! Counts say how much is available, not which pods hold the rest. A scheduler needs that in two cases: a pod that it
+//! bound and that the report lacks must be added, and a pod that was deleted and that the report still has must be
+//! removed, as the kubelet removes it before its next admission. So the annotation [`NODE_STATE`] lists the pods and
+//! their resources:
 //!
 //! ```json
 //! {"dialect":"kubelet","fidelity":"exact","pods":[
@@ -31,29 +32,29 @@ use crate::json_value::{JsonValue, map};
 use crate::manifest::field::FieldRef;
 use crate::node_resource_topology::{KIND, NodeResourceTopology, NrtAttribute};
 
-/// The annotation of a report.
+/// The key of the annotation.
 pub const NODE_STATE: &str = "pinfold.dev/node-state";
 
-/// The most pods of one node that are read.
+/// Limit of the pods of one node.
 const MAX_PODS: usize = 2048;
 
-/// Whose rules decide on a node, and what every pod on it holds for itself.
+/// The rules of a node, and the resources that each of its pods holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedNodeState {
-    /// Whose rules.
+    /// The program whose rules decide.
     pub dialect: DialectName,
-    /// With the defects of the original, or without.
+    /// With the defects of that program, or without.
     pub fidelity: Fidelity,
-    /// Every pod that the node's books know, whether it holds anything or not.
+    /// All pods in the node's ledger, including those without exclusive resources.
     pub pods: Vec<PublishedPodState>,
 }
 
-/// What one pod holds for itself.
+/// The resources that one pod holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPodState {
-    /// Its id, as the node knows it.
+    /// Its uid, as the node knows it.
     pub uid: PodUid,
-    /// Its CPUs.
+    /// Its exclusive CPUs.
     pub cpus: CpuSet,
     /// Its memory and hugepages.
     pub memory: Vec<HeldMemory>,
@@ -61,19 +62,19 @@ pub struct PublishedPodState {
     pub devices: Vec<HeldDevices>,
 }
 
-/// Devices of one resource that are near the same NUMA nodes.
+/// Devices of one resource with the same NUMA nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldDevices {
     /// The resource.
     pub resource: ResourceName,
-    /// Where they are; empty for near none.
+    /// Their NUMA nodes; empty for devices without a node.
     pub nodes: NodeSet,
-    /// How many.
+    /// The number of devices.
     pub count: u64,
 }
 
 impl PublishedNodeState {
-    /// The state of a node whose books these are.
+    /// The state of a node's ledger.
     #[must_use]
     pub fn of(ledger: &Ledger, dialect: DialectName) -> Self {
         let residents = ledger.admitted_pods().into_iter();
@@ -86,8 +87,8 @@ impl PublishedNodeState {
         }
     }
 
-    /// Adds to a report what counts cannot say: the managers' policies and options, which NUMA nodes are used
-    /// together, and this state.
+    /// Adds to a report what its counts do not contain: the managers' policies and options, the groups of NUMA nodes,
+    /// and this state.
     pub fn attach(ledger: &Ledger, dialect: DialectName, report: &mut NodeResourceTopology) {
         let core = NodeTopology::of(ledger);
         add_attributes(&mut report.attributes, core.attributes);
@@ -118,53 +119,53 @@ impl PublishedNodeState {
         whole.to_json()
     }
 
-    /// Reads the annotation of a report; `None` if it has none, because another program wrote it.
+    /// Parses the annotation of a report; `None` if it has none, because another program wrote the report.
     ///
     /// # Errors
-    /// If it cannot be understood.
+    /// If it cannot be parsed.
     pub fn read(
         topology: &NodeResourceTopology,
     ) -> Result<WithWarnings<Option<Self>>, Diagnostics> {
         let meta = &topology.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, KIND, &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, KIND, &meta.name);
         let annotation = Annotation::read(meta, NODE_STATE, &mut report);
         let state = annotation.map(|annotation| read(&annotation.root(), &mut report));
         report.finish(state)
     }
 
-    /// Takes pods that are gone out of the counts of a report, as the kubelet does before it admits the next one.
-    /// Returns the CPUs of those that stay.
+    /// Removes pods that no longer exist from the counts of a report, as the kubelet does before it admits the next
+    /// pod. Returns the exclusive CPUs of the remaining pods.
     pub fn without(
         &self,
         topology: &mut NodeTopology,
         is_gone: impl Fn(&PodUid) -> bool,
     ) -> CpuSet {
         let gone = |pod: &&PublishedPodState| is_gone(&pod.uid);
-        let (gone, staying): (Vec<&PublishedPodState>, Vec<&PublishedPodState>) =
+        let (gone, remaining): (Vec<&PublishedPodState>, Vec<&PublishedPodState>) =
             self.pods.iter().partition(gone);
         for pod in &gone {
             for memory in &pod.memory {
-                give_back_memory(topology, memory);
+                release_memory(topology, memory);
             }
             for devices in &pod.devices {
-                give_back_devices(topology, devices);
+                release_devices(topology, devices);
             }
         }
         if !gone.is_empty() {
-            regroup(topology, &staying);
+            regroup(topology, &remaining);
         }
         let mut held = CpuSet::new();
-        for pod in staying {
+        for pod in remaining {
             held |= &pod.cpus;
         }
         held
     }
 }
 
-/// Adds the attributes that are not there yet.
+/// Adds attributes that do not exist yet.
 fn add_attributes(own: &mut Vec<NrtAttribute>, more: Vec<node_topology::Attribute>) {
     for node_topology::Attribute { name, value } in more {
-        // Without the version that states them in a word they would contradict it.
+        // In v1alpha1 the policy value states them, and they would contradict it.
         let is_word = [TOPOLOGY_POLICY, TOPOLOGY_SCOPE].contains(&name.as_str());
         if !is_word && !own.iter().any(|attribute| attribute.name == name) {
             own.push(NrtAttribute {
@@ -345,9 +346,9 @@ fn count(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> u64 
     }
 }
 
-/// Memory that lies on several NUMA nodes goes back to the first ones first, as far as something of them is in use:
-/// the books do not say how it was divided, and the kubelet gives it back like this too.
-fn give_back_memory(topology: &mut NodeTopology, held: &HeldMemory) {
+/// Releases memory. Memory on several NUMA nodes is released on the first nodes first, as far as it is in use there:
+/// the state does not say how it is divided, and the kubelet releases it in this order too.
+fn release_memory(topology: &mut NodeTopology, held: &HeldMemory) {
     let mut rest = Quantity::bytes(i64::try_from(held.bytes).unwrap_or(i64::MAX));
     for zone in &mut topology.zones {
         if !numa_id(&zone.name).is_some_and(|id| held.nodes.contains(id)) {
@@ -368,8 +369,8 @@ fn give_back_memory(topology: &mut NodeTopology, held: &HeldMemory) {
     }
 }
 
-/// A device that is near several NUMA nodes is counted by each of them.
-fn give_back_devices(topology: &mut NodeTopology, held: &HeldDevices) {
+/// Releases devices. A device with several NUMA nodes is counted on each of them.
+fn release_devices(topology: &mut NodeTopology, held: &HeldDevices) {
     let count = Quantity::from(i64::try_from(held.count).unwrap_or(i64::MAX));
     for zone in &mut topology.zones {
         if !numa_id(&zone.name).is_some_and(|id| held.nodes.contains(id)) {
@@ -385,13 +386,13 @@ fn give_back_devices(topology: &mut NodeTopology, held: &HeldDevices) {
     }
 }
 
-/// Which NUMA nodes can only be used together depends on who is still there.
-fn regroup(topology: &mut NodeTopology, staying: &[&PublishedPodState]) {
+/// Recomputes the groups of NUMA nodes from the remaining pods.
+fn regroup(topology: &mut NodeTopology, remaining: &[&PublishedPodState]) {
     for zone in &mut topology.zones {
         let Some(id) = numa_id(&zone.name) else {
             continue;
         };
-        let mut blocks = staying.iter().flat_map(|pod| &pod.memory);
+        let mut blocks = remaining.iter().flat_map(|pod| &pod.memory);
         let block = blocks.find(|held| held.nodes.contains(id));
         let names: Vec<String> = block
             .into_iter()

@@ -1,4 +1,4 @@
-//! Everything a cluster says about nodes and pods, from files that mix kinds.
+//! [`ClusterObjects`]: nodes, their reports and pods from files with objects of several kinds.
 
 use crate::diagnostic::{DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::{self, Document};
@@ -7,21 +7,21 @@ use crate::node_resource_topology::{self, NodeResourceTopology};
 use crate::pod::{self, PodObject};
 use crate::volcano::{self, Numatopology};
 
-/// The objects of a file, each kind in its order.
+/// The objects of a file, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterObjects {
     /// Nodes.
     pub nodes: Vec<NodeObject>,
-    /// What nodes report (NodeResourceTopology).
+    /// NodeResourceTopology objects.
     pub topologies: Vec<NodeResourceTopology>,
-    /// What nodes report to Volcano (Numatopology).
+    /// Numatopology objects, for Volcano.
     pub numatopologies: Vec<Numatopology>,
-    /// Pods, replicas written out.
+    /// Pods, with one entry per replica.
     pub pods: Vec<PodObject>,
 }
 
 impl ClusterObjects {
-    /// Adds what one document says.
+    /// Adds the object of a document.
     pub(crate) fn add(&mut self, document: &Document, report: &mut DiagnosticReport) {
         match document.kind() {
             "Node" => {
@@ -43,7 +43,7 @@ impl ClusterObjects {
         }
     }
 
-    /// Adds all others behind those that are here.
+    /// Appends the objects of `others`.
     pub fn append(&mut self, others: ClusterObjects) {
         self.nodes.extend(others.nodes);
         self.topologies.extend(others.topologies);
@@ -52,10 +52,10 @@ impl ClusterObjects {
     }
 }
 
-/// Reads all objects of a file: documents of YAML or JSON, lists among them, kinds in any mixture.
+/// Reads all objects of a YAML or JSON file, in lists or not, of any kinds.
 ///
 /// # Errors
-/// With everything that makes the file unusable.
+/// With every error in the file.
 pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<ClusterObjects>, Diagnostics> {
     let mut objects = ClusterObjects::default();
     let mut report = DiagnosticReport::new(file);

@@ -1,8 +1,8 @@
-//! Pods: manifests of pods, and of what makes pods, to [`Pod`]s as the placement rules see them.
+//! Pods, from manifests of pods and of objects that create pods.
 //!
-//! What the API server does to a pod before a kubelet sees it happens here too: amounts are rounded up to
-//! thousandths and rewritten in canonical form, missing requests are taken from limits, and a pod that it would
-//! reject for its containers or resources is rejected, in its words.
+//! The API server's changes to a pod are applied: amounts are rounded up to thousandths and rewritten in canonical
+//! form, missing requests are taken from limits, and a pod whose containers or resources it would reject is rejected
+//! with its message.
 
 use std::collections::BTreeMap;
 
@@ -23,31 +23,31 @@ mod workload;
 pub use crate::meta::ObjectMeta;
 pub use resources::is_extended;
 
-/// The most pods that one file may stand for; replicas are written out.
+/// Limit of the pods of one file, including replicas.
 pub const MAX_PODS: usize = 10_000;
 
-/// A pod with what surrounds it in its manifest.
+/// A pod and the fields of its manifest that affect placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodObject {
     /// Its name, labels and annotations.
     pub meta: ObjectMeta,
-    /// What decides where it runs.
+    /// The core's pod: containers and their resources.
     pub pod: Pod,
-    /// The node it is bound to, if its manifest says so.
+    /// The node it is bound to, if the manifest has one.
     pub node_name: Option<String>,
-    /// The scheduler it asks for, if its manifest says so.
+    /// Its scheduler's name, if the manifest has one.
     pub scheduler_name: Option<String>,
-    /// Its priority as a number, if its manifest says so.
+    /// Its priority, if the manifest has one.
     pub priority: Option<i32>,
-    /// What running it costs on top, if its manifest says so.
+    /// The overhead of its runtime class, if the manifest has one.
     pub overhead: ResourceList,
-    /// Kind and name of the object it was made from; `None` for a plain pod.
+    /// The object that creates it; `None` for a plain pod.
     pub owner: Option<Owner>,
-    /// Where the object begins in its file.
+    /// The position of the object in its file.
     pub at: Option<Position>,
 }
 
-/// The object that a pod was made from.
+/// The object that creates a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Such as `Deployment`.
@@ -56,14 +56,14 @@ pub struct Owner {
     pub name: String,
 }
 
-/// Reads the pods of a file, replicas included, in order.
+/// Reads the pods of a file in order, with one pod per replica.
 ///
-/// Deployments, replica sets, replication controllers and stateful sets give one pod per replica, a daemon
-/// set one, jobs and cron jobs as many as run at a time. Names end in a number: `web-0`, `web-1`. Objects of
-/// well-known other kinds are skipped with a warning.
+/// Deployments, ReplicaSets, ReplicationControllers and StatefulSets give one pod per replica, a DaemonSet one, Jobs
+/// and CronJobs their parallelism. Names end in a number: `web-0`, `web-1`. Well-known kinds without pods are skipped
+/// with a warning.
 ///
 /// # Errors
-/// With everything that makes the file unusable.
+/// With every error in the file.
 pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
     let documents = manifest::read(file, bytes)?;
     let mut report = DiagnosticReport::new(file);
@@ -75,10 +75,10 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Di
     report.finish(pods)
 }
 
-/// The pods of one object, as [`read`] gives them.
+/// The pods of one object, as in [`read`].
 ///
 /// # Errors
-/// With everything that makes the object unusable.
+/// With every error in the object.
 pub fn pods_of(document: &Document) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
     let mut report = DiagnosticReport::new(document.file());
     let mut pods = Vec::new();
@@ -86,7 +86,7 @@ pub fn pods_of(document: &Document) -> Result<WithWarnings<Vec<PodObject>>, Diag
     report.finish(pods)
 }
 
-/// Two pods of one id cannot be told apart by any ledger.
+/// Adds an error for each pod with the uid of an earlier one.
 pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut DiagnosticReport) {
     let mut seen: BTreeMap<&PodUid, &PodObject> = BTreeMap::new();
     for pod in pods {
@@ -94,8 +94,8 @@ pub(crate) fn reject_same_uid(pods: &[PodObject], report: &mut DiagnosticReport)
             continue;
         };
         let uid = pod.pod.uid.as_str();
-        let words = format!("Duplicate value: {uid:?}");
-        let problem = crate::diagnostic::DiagnosticKind::Rejected(words);
+        let message = format!("Duplicate value: {uid:?}");
+        let problem = crate::diagnostic::DiagnosticKind::Rejected(message);
         let hint = first
             .at
             .map(|at| format!("the first one is at line {}", at.line));

@@ -1,7 +1,7 @@
-//! What a pod and a node say about each other apart from resources: selectors, taints, cordons.
+//! Scheduling constraints other than resources: selectors, taints, cordons.
 //!
-//! The stock scheduler looks at these before anybody is asked about NUMA nodes. [`NodeConstraints::mismatch`] repeats its filters
-//! `NodeUnschedulable`, `NodeName`, `TaintToleration` and `NodeAffinity`; what it does not repeat is listed in
+//! kube-scheduler checks these before resources. [`NodeConstraints::mismatch`] repeats its filters `NodeUnschedulable`,
+//! `NodeName`, `TaintToleration` and `NodeAffinity`; the constraints that are not checked are listed in
 //! [`PodConstraints::unchecked_fields`].
 
 use std::collections::BTreeMap;
@@ -17,42 +17,42 @@ pub use selector::Selector;
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// On pods that a kubelet runs without having been asked by anybody.
+/// The annotation of mirror pods, which the kubelet runs from static manifests.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What a pod says about nodes, and what became of it.
+/// A pod's constraints on nodes, and its scheduling status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodConstraints {
-    /// Which nodes it wants.
+    /// The nodes it selects.
     pub selector: Selector,
-    /// The taints it does not mind.
+    /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
-    /// Whether it has ended: it is counted nowhere any more.
+    /// Whether it has terminated: it no longer counts.
     pub finished: bool,
-    /// Whether it is on its way out.
+    /// Whether it is being deleted.
     pub terminating: bool,
-    /// Whether it belongs to the node it is on: of a daemon set, or the kubelet's own.
+    /// Whether it cannot be moved to another node: a pod of a DaemonSet, or a mirror pod.
     pub immovable: bool,
-    /// What its scheduler last said about it.
+    /// The scheduler's last message about it.
     pub scheduler_message: Option<String>,
-    /// Words of its specification that the scheduler looks at and nobody here does.
+    /// Fields of its spec that kube-scheduler checks and [`NodeConstraints::mismatch`] does not.
     pub unchecked_fields: Vec<&'static str>,
 }
 
-/// What a node says about pods.
+/// A node's constraints on pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeConstraints {
     /// Its name.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What keeps pods away.
+    /// Its taints.
     pub taints: Vec<Taint>,
     /// Whether it is cordoned.
     pub unschedulable: bool,
 }
 
-/// What keeps pods away from a node.
+/// A taint of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taint {
     /// Its key.
@@ -63,12 +63,12 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// A taint that a pod does not mind.
+/// A toleration of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Toleration {
     /// The key; empty for all.
     pub key: String,
-    /// Whether any value will do.
+    /// Whether any value is tolerated (`Exists`).
     pub any_value: bool,
     /// The value.
     pub value: String,
@@ -76,14 +76,14 @@ pub struct Toleration {
     pub effect: String,
 }
 
-/// Why a pod may not go to a node, whatever there is to be had.
+/// Why a pod cannot be scheduled to a node, whatever its resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeMismatch {
     /// The node is cordoned.
     Unschedulable,
     /// The node has a taint that the pod does not tolerate.
     Taint(Taint),
-    /// The node is none of those that the pod selects.
+    /// The pod does not select the node.
     NotSelected,
 }
 
@@ -117,8 +117,8 @@ impl Toleration {
 }
 
 impl PodConstraints {
-    /// Reads a pod, or the template of something that makes pods. What is not as it should be is as if it were not there:
-    /// the API server would not have taken it.
+    /// Reads a pod, or the pod template of another object. Invalid fields are ignored: the API server would have
+    /// rejected them.
     #[must_use]
     pub fn read(document: &Document) -> Self {
         let report = &mut DiagnosticReport::new(document.file());
@@ -176,12 +176,12 @@ impl NodeConstraints {
                 .unwrap_or_default()
                 .to_owned()
         };
-        let mut terms = Self::default();
+        let mut constraints = Self::default();
         if let Some(meta) = object.get("metadata") {
-            terms.name = text(&meta, "name", report);
+            constraints.name = text(&meta, "name", report);
             if let Some(labels) = meta.get("labels") {
                 let labels = labels.members();
-                terms.labels = labels
+                constraints.labels = labels
                     .filter_map(|(key, value)| Some((key, value.text("text", report)?)))
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
                     .collect();
@@ -189,11 +189,11 @@ impl NodeConstraints {
         }
         if let Some(spec) = object.get("spec") {
             let cordon = spec.get("unschedulable");
-            terms.unschedulable = cordon
+            constraints.unschedulable = cordon
                 .and_then(|field| field.boolean("true or false", report))
                 .unwrap_or(false);
             let taints = spec.get_list("taints", "a list", report);
-            terms.taints = taints
+            constraints.taints = taints
                 .iter()
                 .map(|field| Taint {
                     key: text(field, "key", report),
@@ -202,10 +202,10 @@ impl NodeConstraints {
                 })
                 .collect();
         }
-        terms
+        constraints
     }
 
-    /// Why the pod may not come here; `None` if nothing stands in its way but resources.
+    /// Why the pod cannot be scheduled here; `None` if only resources can prevent it.
     #[must_use]
     pub fn mismatch(&self, pod: &PodConstraints) -> Option<NodeMismatch> {
         let tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| one.tolerates(taint));
@@ -255,7 +255,7 @@ fn scheduler_message(status: &FieldRef<'_>, report: &mut DiagnosticReport) -> Op
     (!message.is_empty()).then(|| message.to_owned())
 }
 
-/// What of the specification matters to the scheduler and not here.
+/// The fields of the spec that kube-scheduler checks and this crate does not.
 fn unchecked_fields(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<&'static str> {
     let mut found = Vec::new();
     let affinity = spec.get("affinity");

@@ -1,15 +1,14 @@
-//! The kubelet's state files: what its CPU, memory and device managers have given to whom.
+//! The kubelet's state files: the assignments of its CPU, memory and device managers.
 //!
 //! | file | manager | formats |
 //! |---|---|---|
-//! | `cpu_manager_state` | [`cpu`] | 1 (by container id), 2 (by pod and container), 3 (pod entries beside them), 4 (a checked copy inside) |
-//! | `memory_manager_state` | [`memory`] | 1, 2 (pod entries beside container entries) |
+//! | `cpu_manager_state` | [`cpu`] | 1 (by container id), 2 (by pod and container), 3 (with pod entries), 4 (with a checked copy) |
+//! | `memory_manager_state` | [`memory`] | 1, 2 (with pod entries) |
 //! | `kubelet_internal_checkpoint` | [`device`] | one |
 //!
-//! Reading follows Kubernetes v1.36: the same formats are tried in the same order, the same files are
-//! accepted, and what is rejected is rejected in the kubelet's words. Writing gives the bytes that the
-//! kubelet would write, so that it can take over. Which formats it uses depends on its feature gate
-//! `PodLevelResourceManagers`, here [`PodLevel`].
+//! Parsing follows Kubernetes v1.36: the same formats are tried in the same order, the same files are accepted, and
+//! others are rejected with the kubelet's messages. Writing gives the bytes that the kubelet would write, so that it
+//! can restore them. The formats depend on its feature gate `PodLevelResourceManagers`, here [`PodLevel`].
 
 use pinfold_core::cpu_set::CpuSetTextError;
 use pinfold_core::demand::PodLevel;
@@ -29,10 +28,10 @@ pub use device::DeviceManagerState;
 pub use ledger_state::StateFiles;
 pub use memory::MemoryManagerState;
 
-/// No state file is larger: one entry takes about 100 bytes, a node runs some hundred pods.
+/// Limit of the size of a state file: an entry has about 100 bytes, a node some hundred pods.
 pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
 
-/// The manager a state file belongs to.
+/// The manager of a state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KubeletManager {
     /// `cpu_manager_state`.
@@ -55,14 +54,15 @@ impl KubeletManager {
     }
 }
 
-/// A state file that the kubelet would reject, or that names what no machine has. The message is the kubelet's.
+/// The error of restoring a state file that the kubelet rejects, or that names a NUMA node that no machine has. The
+/// message is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreError {
-    /// Whose file it is.
+    /// The manager of the file.
     pub manager: KubeletManager,
     /// The path of the file, for the message.
     pub file: String,
-    /// What is wrong with it.
+    /// The problem.
     pub fault: Box<Fault>,
 }
 
@@ -74,7 +74,7 @@ impl std::fmt::Display for RestoreError {
         let manager = match self.manager {
             KubeletManager::Cpu => "CPU manager",
             KubeletManager::Memory => "memory manager",
-            // The device manager starts without the file's content and says no more than the fault.
+            // The device manager starts without the file's content and logs only the problem.
             KubeletManager::Device => return write!(f, "{fault}"),
         };
         write!(
@@ -86,29 +86,29 @@ impl std::fmt::Display for RestoreError {
     }
 }
 
-/// What is wrong with a state file.
+/// The problems of a state file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not JSON, or JSON of another shape; the words of Go's reader.
+    /// Not JSON, or JSON of another type; Go's message.
     #[error("{0}")]
     Json(String),
-    /// The checksum does not fit the content.
+    /// The checksum does not match the content.
     #[error("checkpoint is corrupted")]
     Corrupt {
-        /// The number in the file.
+        /// The checksum in the file.
         stored: u64,
         /// The checksum of the content.
         computed: u32,
     },
-    /// A CPU file of format 4 that cannot be read as such; older formats are then not tried.
+    /// A CPU file of format 4 is invalid; older formats are not tried then.
     #[error("could not load v4 checkpoint: {0}")]
     Format4(Box<Fault>),
     /// The file was written under another policy.
     #[error("{prefix}configured policy {} differs from state checkpoint policy {}", quoted(.configured), quoted(.found))]
     Policy {
-        /// How the manager begins its messages.
+        /// The prefix of the manager's messages.
         prefix: &'static str,
-        /// The policy that is configured.
+        /// The configured policy.
         configured: String,
         /// The policy in the file.
         found: String,
@@ -116,40 +116,40 @@ pub enum Fault {
     /// The shared pool is not a CPU set.
     #[error("could not parse default cpu set {}: {error}", quoted(.text))]
     DefaultCpus {
-        /// What the file says.
+        /// The text in the file.
         text: String,
-        /// Why it is none.
+        /// The parser's error.
         error: CpuSetTextError,
     },
     /// The CPUs of a container are not a CPU set.
     #[error("could not parse cpuset {} for container {} in pod {}: {error}", quoted(.text), quoted(.container), quoted(.pod))]
     ContainerCpus {
-        /// What the file says.
+        /// The text in the file.
         text: String,
-        /// Whose CPUs.
+        /// The container.
         container: String,
-        /// In which pod.
+        /// Its pod.
         pod: String,
-        /// Why it is none.
+        /// The parser's error.
         error: CpuSetTextError,
     },
-    /// A file of the oldest format names a container that is not known.
+    /// A file of format 1 names an unknown container.
     #[error(
         "failed to migrate checkpoint from v1 to v2: containerID '{0}' not found in initial containers list"
     )]
     UnknownContainer(String),
-    /// A NUMA node that no machine has. The kubelet would take it.
+    /// A NUMA node that no machine has. The kubelet would accept it.
     #[error("NUMA node {} is not in 0 to 63", .0.id)]
     NoSuchNode(NodeIdOutOfRange),
-    /// A node or a memory table of it is `null`. The kubelet would crash on it.
+    /// A node or its memory table is `null`. The kubelet would crash.
     #[error("NUMA node {0} has a null entry")]
     NullNode(i64),
-    /// The file is larger than any state can be. The kubelet would read it.
+    /// The file is too large. The kubelet would read it.
     #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
     TooLarge(usize),
 }
 
-/// Rejects a file that is too large to be one.
+/// Rejects a file above the size limit.
 fn check_size(bytes: &[u8]) -> Result<(), Fault> {
     match bytes.len() {
         0..=MAX_FILE_BYTES => Ok(()),
@@ -157,7 +157,7 @@ fn check_size(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Rejects a file of another policy than the configured one.
+/// Rejects a file with another policy than the configured one.
 fn check_policy(prefix: &'static str, configured: &str, found: &str) -> Result<(), Fault> {
     match configured == found {
         true => Ok(()),
@@ -169,7 +169,7 @@ fn check_policy(prefix: &'static str, configured: &str, found: &str) -> Result<(
     }
 }
 
-/// Whether the kubelet reads and writes its newer formats, those with pod entries.
+/// Whether the kubelet uses its newer formats, which have pod entries.
 fn uses_pod_entries(pod_level: PodLevel) -> bool {
     pod_level == PodLevel::Managed
 }

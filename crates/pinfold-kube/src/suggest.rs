@@ -1,12 +1,12 @@
-//! "Did you mean": the known word nearest to a misspelt one.
+//! Suggests the known word that is nearest to a misspelt one ("did you mean").
 
-/// The word of `known` that `word` was probably meant to be: equal without case, or at most two letters away
-/// (one in short words) by inserting, dropping, changing or swapping.
+/// The word of `known` nearest to `word`: equal ignoring case, or at most two edits away (one in short words):
+/// inserting, dropping, changing or swapping a letter.
 pub(crate) fn nearest<'a, I>(word: &str, known: I) -> Option<&'a str>
 where
     I: IntoIterator<Item = &'a str>,
 {
-    // Longer than any name of ours: nothing to compare.
+    // Longer than any known word: not compared.
     if word.len() > 64 {
         return None;
     }
@@ -22,7 +22,7 @@ where
         .map(|(_, candidate)| candidate)
 }
 
-/// The hint for a misspelt word, or the list of what is known.
+/// A hint for a misspelt word: the nearest known word, or all known words.
 pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     match nearest(word, known.iter().copied()) {
         Some(meant) => format!("did you mean {meant:?}?"),
@@ -30,7 +30,7 @@ pub(crate) fn hint(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many single-letter edits or swaps of neighbours lie between two words.
+/// The number of single-letter edits and swaps of neighbours between two words.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last: Vec<usize> = Vec::new();

@@ -1,6 +1,6 @@
 //! Volcano's objects: the Numatopology of a node, the policy of a task, the scheduler's configuration.
 //!
-//! | object | value | where |
+//! | object | value | function |
 //! |---|---|---|
 //! | Numatopology (`nodeinfo.volcano.sh/v1alpha1`) | [`NumaInfo`] | [`Numatopology`] |
 //! | pod with the annotation `volcano.sh/numa-topology-policy` | [`VolcanoTask`] | [`task()`] |

@@ -1,7 +1,7 @@
-//! [`WrittenQuantity`]: a resource quantity that remembers how it was written.
+//! [`WrittenQuantity`]: a resource quantity together with its original text.
 //!
-//! `1000m` and `1`, or the number 20 and the text "20", are the same amount. An object that is read and
-//! written again keeps the spelling of whoever wrote it.
+//! `1000m` and `1`, or the number 20 and the text "20", are equal quantities. An object that is read and written again
+//! keeps the original text.
 
 use pinfold_core::quantity::Quantity;
 
@@ -9,7 +9,7 @@ use crate::diagnostic::DiagnosticReport;
 use crate::json_value::JsonValue;
 use crate::manifest::field::FieldRef;
 
-/// A quantity and its spelling. Compares by both.
+/// A quantity and its original text. Compares by both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenQuantity {
     written: JsonValue,
@@ -17,13 +17,13 @@ pub struct WrittenQuantity {
 }
 
 impl WrittenQuantity {
-    /// How much.
+    /// The quantity.
     #[must_use]
     pub fn quantity(&self) -> Quantity {
         self.quantity
     }
 
-    /// The number or text that says so.
+    /// The original number or text.
     #[must_use]
     pub fn written(&self) -> &JsonValue {
         &self.written
@@ -36,7 +36,7 @@ impl WrittenQuantity {
         })
     }
 
-    /// The amount under `key`, which must be there.
+    /// Reads the required quantity under `key`.
     pub(crate) fn read_required(
         parent: &FieldRef<'_>,
         key: &str,

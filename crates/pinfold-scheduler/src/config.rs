@@ -19,7 +19,7 @@ mod fields;
 mod read;
 
 pub use fields::FIELDS;
-pub use pinfold_daemon::config::{Access, Field};
+pub use pinfold_daemon::config::{Access, ConfigField};
 
 /// How the scheduler extender is set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ pub struct Tls {
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// The address; `None` if nobody is listened to.
-    #[serde(serialize_with = "write::shown_or_none")]
+    #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
@@ -72,7 +72,7 @@ pub struct Listener {
 #[serde(rename_all = "camelCase")]
 pub struct Kubernetes {
     /// How the API server is reached.
-    #[serde(serialize_with = "write::shown")]
+    #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
 }
 

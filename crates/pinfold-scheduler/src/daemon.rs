@@ -14,8 +14,8 @@ use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
 use pinfold_apiserver::{Api, Connection, ConnectionError, Events, Follower, Patience};
 use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
-use pinfold_daemon::control::{Control, Wish};
-use pinfold_daemon::http::{self, Limits, Probes};
+use pinfold_daemon::http::{self, HttpLimits, ProbeHandler};
+use pinfold_daemon::signals::{Signal, SignalReceiver};
 use tokio::task::JoinHandle;
 
 use crate::cache::{Cache, Follow, Policy, sources};
@@ -64,7 +64,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub fn run(
     config: &SchedulerConfig,
     reread: &dyn Fn() -> Result<SchedulerConfig, String>,
-    control: &Control,
+    control: &SignalReceiver,
 ) -> Result<(), DaemonError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::File(path) => Connection::from_kubeconfig(path)?,
@@ -116,8 +116,8 @@ pub fn run(
         let listener = port(address, "metrics.listen")?;
         let address = listener.local_addr().unwrap_or(address);
         let listener = tokio::net::TcpListener::from_std(listener).map_err(DaemonError::Thread)?;
-        let probes = Arc::new(Probes::new(desk.clone(), parts.metrics.clone()));
-        tokio::spawn(http::serve(listener, probes, Limits::default()));
+        let probes = Arc::new(ProbeHandler::new(desk.clone(), parts.metrics.clone()));
+        tokio::spawn(http::serve(listener, probes, HttpLimits::default()));
         tracing::info!(listen = %address, "serving probes and metrics");
     }
     let identity = identity(config);
@@ -130,10 +130,10 @@ pub fn run(
 
     let mut current = config.clone();
     loop {
-        match control.next(Duration::from_secs(3600)) {
+        match control.wait(Duration::from_secs(3600)) {
             None => {}
-            Some(Wish::Reload) => reload(&mut current, reread, &extender),
-            Some(Wish::Stop) => break,
+            Some(Signal::Reload) => reload(&mut current, reread, &extender),
+            Some(Signal::Stop) => break,
         }
     }
     tracing::info!("stopping");

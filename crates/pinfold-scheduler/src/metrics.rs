@@ -3,7 +3,7 @@
 pub mod catalogue;
 
 pub use catalogue::ALL;
-pub use pinfold_daemon::metrics::{Kind, Metric, Metrics};
+pub use pinfold_daemon::metrics::{Metric, MetricKind, Metrics};
 
 /// Nothing counted yet.
 #[must_use]

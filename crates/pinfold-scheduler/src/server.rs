@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use pinfold_apiserver::Api;
 use pinfold_daemon::Metrics;
-use pinfold_daemon::http::{Answer, Answers, Asked, Health, Limits, Method, Probed, StatusCode};
+use pinfold_daemon::http::{
+    DaemonStatus, Handler, Health, HttpLimits, HttpRequest, HttpResponse, Method, StatusCode,
+};
 use tokio::runtime::Handle;
 
 use crate::cache::Kind;
@@ -17,12 +19,12 @@ use crate::metrics::catalogue;
 use crate::wake::Waiting;
 
 /// What one client can cost. Without `nodeCacheCapable` a request carries thousands of nodes.
-pub const LIMITS: Limits = Limits {
+pub const LIMITS: HttpLimits = HttpLimits {
     connections: 64,
-    head: 16 << 10,
-    body: 32 << 20,
-    arrival: Duration::from_secs(60),
-    life: Duration::from_secs(600),
+    header_bytes: 16 << 10,
+    body_bytes: 32 << 20,
+    request_timeout: Duration::from_secs(60),
+    connection_lifetime: Duration::from_secs(600),
 };
 
 /// Answers requests.
@@ -65,7 +67,7 @@ impl Desk {
         waits
     }
 
-    fn route(&self, asked: &Asked) -> Answer {
+    fn route(&self, asked: &HttpRequest) -> HttpResponse {
         let begun = Instant::now();
         let path = asked.path.trim_start_matches('/');
         let verb = ["filter", "prioritize", "preempt", "bind"]
@@ -78,14 +80,14 @@ impl Desk {
             });
         let Some(verb) = verb else {
             let words = "only /filter, /prioritize, /preempt and /bind";
-            return self.reject(StatusCode::NOT_FOUND, words);
+            return self.error_response(StatusCode::NOT_FOUND, words);
         };
         if asked.method != Method::POST {
-            return self.reject(StatusCode::METHOD_NOT_ALLOWED, "only POST");
+            return self.error_response(StatusCode::METHOD_NOT_ALLOWED, "only POST");
         }
         let waits = self.waits_for();
         if !waits.is_empty() {
-            return self.reject(StatusCode::SERVICE_UNAVAILABLE, &waits.join("; "));
+            return self.error_response(StatusCode::SERVICE_UNAVAILABLE, &waits.join("; "));
         }
         let answered = match verb {
             "filter" => self.filter(&asked.body),
@@ -96,15 +98,15 @@ impl Desk {
         let seconds = begun.elapsed().as_secs_f64();
         self.metrics.observe(&catalogue::REQUESTS, &[verb], seconds);
         match answered {
-            Ok(body) => Answer {
+            Ok(body) => HttpResponse {
                 status: StatusCode::OK,
-                content: JSON,
+                content_type: JSON,
                 body,
             },
             Err(error) => {
                 self.metrics.count(&catalogue::BAD_REQUESTS, &[verb]);
                 tracing::warn!(verb, %error, "bad request");
-                self.reject(StatusCode::BAD_REQUEST, &error.to_string())
+                self.error_response(StatusCode::BAD_REQUEST, &error.to_string())
             }
         }
     }
@@ -150,30 +152,30 @@ impl Desk {
     }
 }
 
-impl Answers for Desk {
-    fn answer(&self, asked: &Asked) -> Answer {
+impl Handler for Desk {
+    fn handle(&self, asked: &HttpRequest) -> HttpResponse {
         self.route(asked)
     }
 
-    fn reject(&self, status: StatusCode, error: &str) -> Answer {
+    fn error_response(&self, status: StatusCode, error: &str) -> HttpResponse {
         let body = serde_json::json!({ "Error": error });
-        Answer {
+        HttpResponse {
             status,
-            content: JSON,
+            content_type: JSON,
             body: body.to_string().into_bytes(),
         }
     }
 }
 
-impl Probed for Desk {
+impl DaemonStatus for Desk {
     fn health(&self) -> Health {
         Health {
-            broken: Vec::new(),
-            waiting: self.waits_for(),
+            not_live: Vec::new(),
+            not_ready: self.waits_for(),
         }
     }
 
-    fn measure(&self, metrics: &Metrics) {
+    fn update_gauges(&self, metrics: &Metrics) {
         let now = Instant::now();
         let cache = self.extender.cache();
         metrics.clear(&catalogue::NODES);

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_daemon::http::{Listener, Spoken};
+use pinfold_daemon::http::{HttpVersion, Listener};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -57,18 +57,18 @@ impl Listener for Secured {
     type Raw = TcpStream;
     type Stream = TlsStream<TcpStream>;
 
-    async fn next(&self) -> io::Result<TcpStream> {
-        self.tcp.next().await
+    async fn accept_raw(&self) -> io::Result<TcpStream> {
+        self.tcp.accept_raw().await
     }
 
-    async fn open(&self, raw: TcpStream) -> io::Result<Self::Stream> {
+    async fn handshake(&self, raw: TcpStream) -> io::Result<Self::Stream> {
         self.acceptor.accept(raw).await
     }
 
-    fn spoken(stream: &Self::Stream) -> Spoken {
+    fn http_version(stream: &Self::Stream) -> HttpVersion {
         match stream.get_ref().1.alpn_protocol() {
-            Some(HTTP2) => Spoken::Http2,
-            _ => Spoken::Http1,
+            Some(HTTP2) => HttpVersion::Http2,
+            _ => HttpVersion::Http1,
         }
     }
 }

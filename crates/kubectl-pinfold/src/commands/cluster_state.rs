@@ -30,7 +30,7 @@ pub(super) struct ClusterState {
     /// The nodes with their free resources, for filtering and scoring.
     pub(super) cluster: Cluster,
     /// The program that decides, and how objects are read for it.
-    pub(super) reading: DialectOptions,
+    pub(super) options: DialectOptions,
     /// The rules by which the nodes decide.
     dialects: BTreeSet<DialectName>,
     /// Names of the pods.
@@ -51,7 +51,7 @@ impl ClusterState {
             Some(path) => SchedulerConfig::read(path, decider)?,
             None => SchedulerConfig::default(),
         };
-        let reading = DialectOptions {
+        let options = DialectOptions {
             decider,
             koordinator: config.koordinator,
             topology_match: config.topology_match,
@@ -60,13 +60,13 @@ impl ClusterState {
             true => live::inventory(args, namespace)?,
             false => files(args)?,
         };
-        Self::of(inventory, notes, reading, config.volcano_weight)
+        Self::of(inventory, notes, options, config.volcano_weight)
     }
 
     fn of(
         mut inventory: Inventory,
         mut notes: Vec<String>,
-        reading: DialectOptions,
+        options: DialectOptions,
         weight: i64,
     ) -> Result<Self, Failure> {
         for pod in &mut inventory.objects.pods {
@@ -83,7 +83,7 @@ impl ClusterState {
         let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
         let mut state = Self {
             cluster: Cluster::new().with_volcano_weight(weight),
-            reading,
+            options,
             dialects: BTreeSet::new(),
             names: names.collect(),
             inventory,
@@ -104,17 +104,17 @@ impl ClusterState {
     fn add_nodes(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
         let mut dialects = BTreeSet::new();
-        let reading = &self.reading;
+        let options = &self.options;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
-            let dialect = found.dialect(reading.decider).unwrap_or_default();
+            let dialect = found.dialect(options.decider).unwrap_or_default();
             dialects.insert(dialect);
             if !found.has_report(dialect) {
                 silent.push(name.to_string());
             } else if found.counts_cpus(dialect) {
                 self.counted.insert(name.clone());
             }
-            match found.member(reading) {
+            match found.member(options) {
                 Ok(read) => {
                     if found.has_report(dialect) {
                         odd.extend(read.warnings.iter().map(Diagnostic::to_string));
@@ -127,7 +127,7 @@ impl ClusterState {
                 }
             }
         }
-        let object = match reading.decider {
+        let object = match options.decider {
             Decider::Volcano => "Numatopology",
             _ => "NodeResourceTopology",
         };
@@ -180,21 +180,24 @@ impl ClusterState {
     }
 
     /// The node selector, affinity and tolerations of a pod.
-    pub(super) fn terms(&self, pod: &PodUid) -> PodConstraints {
+    pub(super) fn constraints(&self, pod: &PodUid) -> PodConstraints {
         self.inventory.pods.get(pod).cloned().unwrap_or_default()
     }
 
     /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
-    pub(super) fn barred(&self, terms: &PodConstraints) -> BTreeMap<NodeName, NodeMismatch> {
+    pub(super) fn excluded_nodes(
+        &self,
+        constraints: &PodConstraints,
+    ) -> BTreeMap<NodeName, NodeMismatch> {
         let nodes = self.inventory.nodes.iter();
-        let barred =
-            nodes.filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(terms)?)));
-        barred.collect()
+        let excluded = nodes
+            .filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(constraints)?)));
+        excluded.collect()
     }
 
     /// The request of a pod as the deciding program reads it.
-    pub(super) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
-        let read = pinfold_kube::cluster::pod_request(pod, &self.reading, &self.dialects);
+    pub(super) fn request(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
+        let read = pinfold_kube::cluster::pod_request(pod, &self.options, &self.dialects);
         let read = read.map_err(|findings| Failure::BadInput(findings.to_string()))?;
         for warning in &read.warnings {
             output::remark(&format!("warning: {warning}"));
@@ -213,7 +216,7 @@ impl ClusterState {
 
     /// Who decides: `as kubelet-1.36`.
     pub(super) fn described(&self) -> String {
-        format!("as {}", self.reading.decider)
+        format!("as {}", self.options.decider)
     }
 }
 

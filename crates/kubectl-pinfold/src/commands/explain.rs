@@ -1,4 +1,4 @@
-//! `kubectl pinfold explain pod`: where a pod is and why, or why no node takes it and what would let it in.
+//! `kubectl pinfold explain pod`: the NUMA nodes of a bound pod, or why a pending pod fits no node and what would help.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -10,87 +10,87 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_kube::cluster::{LocationSource, PodChange, PodLocation, find_changes};
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::PodConstraints;
-use pinfold_render::explain as words;
+use pinfold_render::explain as render;
 use serde::Serialize;
 
 use self::text::text;
 use super::cluster_state::ClusterState;
-use super::moves::{Mover, Plan};
-use super::reasons::{self, No, Reason};
+use super::moves::{MovePlan, MoveSearch};
+use super::reasons::{self, NodeReason, RejectionGroup};
 use crate::args::PodArgs;
 use pinfold_terminal::{Failure, REJECTED, output};
 
 mod text;
 
-/// Everything there is to say about a pod.
+/// The result for one pod.
 #[derive(Serialize)]
-struct Explanation {
+struct PodExplanation {
     namespace: String,
     pod: String,
     decider: String,
-    /// Where it is, if it has a node.
+    /// The node and NUMA nodes of a bound pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<Place>,
-    /// What its scheduler last said, if it waits.
+    location: Option<BoundLocation>,
+    /// The last message of the scheduler about a pending pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduler: Option<String>,
-    /// The nodes that would take it now, best first; for a running pod as if it were not there.
-    fits: Vec<Candidate>,
-    /// Why the others would not.
-    rejections: Vec<Reason>,
-    /// What would let it in, if it waits and no node takes it.
+    /// The nodes that would admit the pod now, best first; for a bound pod as if it had been removed.
+    fits: Vec<CandidateNode>,
+    /// The other nodes, grouped by reason.
+    rejections: Vec<RejectionGroup>,
+    /// Changes of a pending pod after which a node would admit it, if none does.
     changes: Vec<PodChange>,
-    /// Who would have to move to let it in.
-    moves: Vec<Plan>,
-    /// What comes of the moves that were asked about.
+    /// Running pods whose move to other CPUs or nodes would make it fit.
+    moves: Vec<MovePlan>,
+    /// The result of the moves in `--if-moved`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    if_moved: Option<IfMoved>,
-    /// What one should know.
+    if_moved: Option<RequestedMoves>,
+    /// Warnings about missing or inconsistent objects.
     notes: Vec<String>,
     #[serde(skip)]
     name: String,
     #[serde(skip)]
     described: String,
-    /// The decision of its node's kubelet in words.
+    /// The explanation of the decision on its own node.
     #[serde(skip)]
     because: String,
-    /// Nodes that count CPUs: the numbers of CPUs there are stand-ins.
+    /// Nodes that report counts of CPUs only: CPU ids there are placeholders.
     #[serde(rename = "counted_nodes", skip_serializing_if = "BTreeSet::is_empty")]
     counted: BTreeSet<NodeName>,
 }
 
-/// Where a pod is.
+/// The node and NUMA nodes of a bound pod.
 #[derive(Clone, Debug, Serialize)]
-struct Place {
+struct BoundLocation {
     node: NodeName,
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
     cpus: CpuSet,
     numa_nodes: NodeSet,
-    /// How that is known.
-    known_by: Knowledge,
+    /// Where the NUMA nodes are known from.
+    evidence: LocationEvidence,
 }
 
-/// How it is known where a pod sits.
+/// Where the NUMA nodes of a bound pod are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Knowledge {
-    /// An annotation of the pod says so.
+enum LocationEvidence {
+    /// An annotation of the pod.
     Annotation,
-    /// Its node's report says so.
+    /// The report of its node.
     Report,
-    /// What its node counts as in use adds up in no other way.
+    /// The counts in its node's report: no other location matches them.
     Counts,
-    /// On one of these NUMA nodes; nobody says which.
+    /// The counts allow several NUMA nodes; the pod is on one of them.
     OneOf,
-    /// It holds nothing of its own.
+    /// The pod has no exclusive CPUs, memory or devices.
     Shared,
-    /// Nobody says.
-    Nobody,
+    /// Nothing reports it.
+    Unknown,
 }
 
-/// A node that would take the pod.
+/// A node that would admit the pod.
 #[derive(Clone, Debug, Serialize)]
-struct Candidate {
+struct CandidateNode {
     node: NodeName,
     score: i64,
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
@@ -98,34 +98,35 @@ struct Candidate {
     numa_nodes: NodeSet,
 }
 
-/// What comes of moving certain pods.
+/// The result of `--if-moved`.
 #[derive(Clone, Debug, Serialize)]
-struct IfMoved {
+struct RequestedMoves {
     pods: Vec<String>,
-    /// One for every way in which the pods may sit, where nobody says.
-    outcomes: Vec<Outcome>,
+    /// One result for every possible location of the pods, if nothing reports it.
+    results: Vec<MoveResult>,
 }
 
+/// The result of the requested moves for one possible location of the pods.
 #[derive(Clone, Debug, Serialize)]
-struct Outcome {
-    /// Where the pods are taken to sit, if nobody says.
+struct MoveResult {
+    /// The assumed location of the pods, if nothing reports it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assuming: Vec<String>,
-    /// Where everybody would go; `None` if the pod still fits nowhere.
-    plan: Option<Plan>,
+    /// The placement of all pods; `None` if the pending pod still fits no node.
+    plan: Option<MovePlan>,
 }
 
 pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     let mut state = ClusterState::open(&args.source, Some(&args.namespace))?;
     let notes = std::mem::take(&mut state.notes);
     let pod = state.pod(&args.namespace, &args.name)?;
-    let terms = state.terms(&pod.pod.uid);
-    let ask = state.ask(pod)?;
-    let mut found = Explanation {
+    let constraints = state.constraints(&pod.pod.uid);
+    let request = state.request(pod)?;
+    let mut found = PodExplanation {
         namespace: pod.meta.namespace.clone(),
         pod: pod.meta.name.clone(),
-        decider: state.reading.decider.to_string(),
-        place: None,
+        decider: state.options.decider.to_string(),
+        location: None,
         scheduler: None,
         fits: Vec::new(),
         rejections: Vec::new(),
@@ -138,177 +139,182 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         because: String::new(),
         counted: state.counted.clone(),
     };
-    if !terms.unchecked_fields.is_empty() {
-        let words = terms.unchecked_fields.join(", ");
-        let note = format!("not looked at here, though a scheduler does: {words}");
+    if !constraints.unchecked_fields.is_empty() {
+        let words = constraints.unchecked_fields.join(", ");
+        let note = format!("not checked here, though a scheduler does: {words}");
         found.notes.push(note);
     }
     match &pod.node_name {
-        Some(node) => bound(&state, pod, node, &ask, &terms, &mut found)?,
-        None => waiting(&state, pod, &ask, &terms, args, &mut found)?,
+        Some(node) => explain_bound(&state, pod, node, &request, &constraints, &mut found)?,
+        None => explain_pending(&state, pod, &request, &constraints, args, &mut found)?,
     }
     output::print_as(args.output, &found, || text(&found))?;
-    Ok(match found.place.is_none() && found.fits.is_empty() {
+    Ok(match found.location.is_none() && found.fits.is_empty() {
         true => ExitCode::from(REJECTED),
         false => ExitCode::SUCCESS,
     })
 }
 
-/// Says where a pod is, and what every node would say if it had to be placed again.
-fn bound(
+/// Fills in the location of a bound pod, and how every node would decide if it were removed and scheduled again.
+fn explain_bound(
     state: &ClusterState,
     pod: &PodObject,
     node: &str,
-    ask: &PodRequest,
-    terms: &PodConstraints,
-    found: &mut Explanation,
+    request: &PodRequest,
+    constraints: &PodConstraints,
+    found: &mut PodExplanation,
 ) -> Result<(), Failure> {
     let name = NodeName::from(node);
     let sources = state.sources();
-    let reading = &state.reading;
+    let options = &state.options;
     let Some(home) = sources.get(&name) else {
         return Err(Failure::BadInput(format!(
-            "pod {} is bound to the node {node}, and there is no such node",
+            "pod {} is bound to node {node}, which does not exist",
             found.name
         )));
     };
-    let seat = home.location_of(pod, reading);
-    let (cpus, numa_nodes, known_by) = match &seat {
-        PodLocation::Known { cpus, numa, by } => (cpus.clone(), *numa, knowledge(*by)),
-        PodLocation::Shared => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Shared),
-        PodLocation::OneOf(nodes) => (CpuSet::new(), *nodes, Knowledge::OneOf),
-        PodLocation::Unknown => (CpuSet::new(), NodeSet::EMPTY, Knowledge::Nobody),
+    let location = home.location_of(pod, options);
+    let (cpus, numa_nodes, evidence) = match &location {
+        PodLocation::Known { cpus, numa, by } => (cpus.clone(), *numa, evidence(*by)),
+        PodLocation::Shared => (CpuSet::new(), NodeSet::EMPTY, LocationEvidence::Shared),
+        PodLocation::OneOf(nodes) => (CpuSet::new(), *nodes, LocationEvidence::OneOf),
+        PodLocation::Unknown => (CpuSet::new(), NodeSet::EMPTY, LocationEvidence::Unknown),
     };
-    found.place = Some(Place {
+    found.location = Some(BoundLocation {
         node: name.clone(),
         cpus,
         numa_nodes,
-        known_by,
+        evidence,
     });
     let mut cluster = state.cluster.clone();
-    let is_known = matches!(seat, PodLocation::Known { .. } | PodLocation::Shared);
-    match home.member_without_pods(&[(pod, seat)], reading) {
+    let is_known = matches!(location, PodLocation::Known { .. } | PodLocation::Shared);
+    match home.member_without_pods(&[(pod, location)], options) {
         Ok(member) if is_known => {
             cluster.insert(name.clone(), member.value);
         }
         _ => {
             cluster.remove_node(&name);
             found.notes.push(format!(
-                "what {name} would say now cannot be told: nobody reports what {} holds there",
+                "{name} is left out: nothing reports which CPUs, memory and devices {} holds there",
                 found.name
             ));
         }
     }
-    judge(state, &mut cluster, ask, terms, found);
-    if let Some(decision) = reasons::decided(&cluster, &name, ask) {
-        found.because = words::admission(&found.name, &decision);
+    evaluate_nodes(state, &mut cluster, request, constraints, found);
+    if let Some(decision) = reasons::kubelet_decision(&cluster, &name, request) {
+        found.because = render::admission(&found.name, &decision);
     }
     Ok(())
 }
 
-fn knowledge(witness: LocationSource) -> Knowledge {
-    match witness {
-        LocationSource::Pod => Knowledge::Annotation,
-        LocationSource::Report => Knowledge::Report,
-        LocationSource::Counts => Knowledge::Counts,
+fn evidence(source: LocationSource) -> LocationEvidence {
+    match source {
+        LocationSource::Pod => LocationEvidence::Annotation,
+        LocationSource::Report => LocationEvidence::Report,
+        LocationSource::Counts => LocationEvidence::Counts,
     }
 }
 
-/// Says what stands in a pod's way, and what would let it in.
-fn waiting(
+/// Fills in why a pending pod fits no node, and the changes and moves that would make it fit.
+fn explain_pending(
     state: &ClusterState,
     pod: &PodObject,
-    ask: &PodRequest,
-    terms: &PodConstraints,
+    request: &PodRequest,
+    constraints: &PodConstraints,
     args: &PodArgs,
-    found: &mut Explanation,
+    found: &mut PodExplanation,
 ) -> Result<(), Failure> {
-    found.scheduler.clone_from(&terms.scheduler_message);
+    found.scheduler.clone_from(&constraints.scheduler_message);
     let mut cluster = state.cluster.clone();
-    judge(state, &mut cluster, ask, terms, found);
-    let mut mover = Mover::new(state, ask);
+    evaluate_nodes(state, &mut cluster, request, constraints, found);
+    let mut search = MoveSearch::new(state, request);
     if !args.if_moved.is_empty() {
-        found.if_moved = Some(if_moved(state, &mover, &args.if_moved)?);
+        found.if_moved = Some(requested_moves(state, &search, &args.if_moved)?);
     }
     if !found.fits.is_empty() {
         return Ok(());
     }
-    for node in state.barred(terms).keys() {
+    for node in state.excluded_nodes(constraints).keys() {
         cluster.remove_node(node);
     }
-    found.changes = find_changes(&cluster, &state.reading, &BTreeMap::new(), pod);
-    found.moves = mover.smallest(&mut cluster);
-    if mover.gave_up() {
-        let note = "not all sets of pods that could move were tried";
+    found.changes = find_changes(&cluster, &state.options, &BTreeMap::new(), pod);
+    found.moves = search.smallest(&mut cluster);
+    if search.gave_up() {
+        let note = "the search for moves stopped at its limit";
         found.notes.push(note.to_owned());
     }
     Ok(())
 }
 
-/// Asks every node.
-fn judge(
+/// Evaluates every node and groups the rejections.
+fn evaluate_nodes(
     state: &ClusterState,
     cluster: &mut Cluster,
-    ask: &PodRequest,
-    terms: &PodConstraints,
-    found: &mut Explanation,
+    request: &PodRequest,
+    constraints: &PodConstraints,
+    found: &mut PodExplanation,
 ) {
-    let barred = state.barred(terms);
-    let ranked = cluster.rank(ask).into_iter();
+    let excluded = state.excluded_nodes(constraints);
+    let ranked = cluster.rank(request).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
-        .filter(|ranked| !barred.contains_key(ranked.node))
+        .filter(|ranked| !excluded.contains_key(ranked.node))
         .map(|ranked| (ranked.node.clone(), ranked.score))
         .collect();
     for (node, score) in ranked {
-        let (cpus, numa_nodes) = match cluster.evaluate(ask, &node) {
+        let (cpus, numa_nodes) = match cluster.evaluate(request, &node) {
             Evaluation::Fits(fit) => (fit.cpus, fit.numa),
             Evaluation::FitsInTotal | Evaluation::Rejected(_) => Default::default(),
         };
-        found.fits.push(Candidate {
+        found.fits.push(CandidateNode {
             node,
             score,
             cpus,
             numa_nodes,
         });
     }
-    let mut all: BTreeMap<NodeName, No> = reasons::of(cluster, ask).into_iter().collect();
-    let plain = |reason: String| No {
+    let mut all: BTreeMap<NodeName, NodeReason> =
+        reasons::of_nodes(cluster, request).into_iter().collect();
+    let plain = |reason: String| NodeReason {
         reason,
-        misses: None,
+        shortage: None,
     };
     for (node, why) in &state.unreadable {
-        let reason = format!("what it reports cannot be understood: {why}");
+        let reason = format!("invalid report: {why}");
         all.insert(node.clone(), plain(reason));
     }
-    for (node, bar) in barred {
-        all.insert(node, plain(bar.to_string()));
+    for (node, mismatch) in excluded {
+        all.insert(node, plain(mismatch.to_string()));
     }
     found.rejections = reasons::grouped(all);
 }
 
-/// Plays the moves that were asked about.
-fn if_moved(state: &ClusterState, mover: &Mover<'_>, names: &[String]) -> Result<IfMoved, Failure> {
+/// Simulates the moves in `--if-moved`.
+fn requested_moves(
+    state: &ClusterState,
+    search: &MoveSearch<'_>,
+    names: &[String],
+) -> Result<RequestedMoves, Failure> {
     let mut set: Vec<&PodObject> = Vec::new();
     for name in names {
         let (namespace, pod) = name.split_once('/').unwrap_or(("default", name));
         let pod = state.pod(namespace, pod)?;
-        if pod.node_name.is_none() || mover.is_itself(pod) {
+        if pod.node_name.is_none() || search.is_itself(pod) {
             return Err(Failure::BadInput(format!(
-                "--if-moved {name}: expected a pod that runs, found one that waits"
+                "--if-moved {name}: expected a running pod, found a pending one"
             )));
         }
         if set.iter().all(|known| known.pod.uid != pod.pod.uid) {
             set.push(pod);
         }
     }
-    let outcomes = mover.if_moved(&set);
-    let several = outcomes.len() > 1;
-    let outcome = |(seated, plan): (Vec<(&PodObject, PodLocation)>, Option<Plan>)| Outcome {
+    let results = search.if_moved(&set);
+    let several = results.len() > 1;
+    let result = |(located, plan): (Vec<(&PodObject, PodLocation)>, Option<MovePlan>)| MoveResult {
         assuming: match several {
             false => Vec::new(),
-            true => seated
+            true => located
                 .iter()
-                .filter_map(|(pod, seat)| match seat {
+                .filter_map(|(pod, location)| match location {
                     PodLocation::Known { numa, .. } => {
                         Some(format!("{} is on NUMA node {numa}", pod.pod.name))
                     }
@@ -318,8 +324,8 @@ fn if_moved(state: &ClusterState, mover: &Mover<'_>, names: &[String]) -> Result
         },
         plan,
     };
-    Ok(IfMoved {
+    Ok(RequestedMoves {
         pods: set.iter().map(|pod| pod.pod.name.clone()).collect(),
-        outcomes: outcomes.into_iter().map(outcome).collect(),
+        results: results.into_iter().map(result).collect(),
     })
 }

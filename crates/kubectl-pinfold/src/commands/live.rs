@@ -1,4 +1,4 @@
-//! A running cluster: its objects from the API server, and what could not be had.
+//! Lists the cluster's objects from the API server. A list that fails becomes a note.
 
 use pinfold_apiserver::snapshot::{Listed, SnapshotError, Wanted, snapshot};
 use pinfold_apiserver::{Connection, object};
@@ -11,30 +11,30 @@ use serde_json::Value;
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
 
-/// No more nodes, and objects of nodes, are read.
-const MOST_NODES: usize = 10_000;
-/// No more pods are read.
-const MOST_PODS: usize = 200_000;
-/// Nodes list their images: a page of them is large.
+/// The most nodes, and reports of nodes.
+const MAX_NODES: usize = 10_000;
+/// The most pods.
+const MAX_PODS: usize = 200_000;
+/// Objects per page. Nodes list their images, so that pages are large.
 const PAGE: usize = 200;
-/// More objects that cannot be understood are counted, not listed.
-const TOLD: usize = 3;
+/// The most invalid objects listed in notes; further ones are counted.
+const MAX_INVALID: usize = 3;
 
-/// One kind of object.
-struct Kind {
-    /// For people.
+/// A kind of object to list.
+struct ListedKind {
+    /// Its plural in messages.
     plural: &'static str,
     kind: &'static str,
-    /// API versions with the paths of their lists, the best first.
+    /// API versions with the paths of their lists, the preferred one first.
     versions: Vec<(&'static str, String)>,
     fields: &'static str,
     most: usize,
-    /// What it means if there are none to be had.
+    /// The consequence of a list that fails, for the note.
     without: &'static str,
 }
 
-/// Everything the API server has that matters here, and what is missing. Who may not list all pods may list those of
-/// `namespace`.
+/// Lists nodes, their reports and pods; notes say what could not be listed. If listing all pods is forbidden, those of
+/// `namespace` are listed.
 pub(super) fn inventory(
     args: &SourceArgs,
     namespace: Option<&str>,
@@ -42,13 +42,13 @@ pub(super) fn inventory(
     let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
     let connection = connection.map_err(|error| Failure::Environment(error.to_string()))?;
     let kinds = kinds(args.decider.decider, namespace);
-    let wanted: Vec<Wanted> = kinds.iter().map(Kind::wanted).collect();
+    let wanted: Vec<Wanted> = kinds.iter().map(ListedKind::wanted).collect();
     let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;
-    let mut reading = Reading::default();
+    let mut reader = Reader::default();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
-            Listed::All { path, objects } => reading.take(kind, &path, objects),
-            Listed::Rejected(error) => reading.notes.push(match error.code() {
+            Listed::All { path, objects } => reader.add(kind, &path, objects),
+            Listed::Rejected(error) => reader.notes.push(match error.code() {
                 Some(404) => format!("the cluster serves no {}: {}", kind.plural, kind.without),
                 _ => format!(
                     "{} cannot be listed ({error}): {}",
@@ -63,37 +63,37 @@ pub(super) fn inventory(
             }
         }
     }
-    Ok(reading.finish())
+    Ok(reader.finish())
 }
 
 fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
     Failure::Environment(format!("{}: {error}", connection.url()))
 }
 
-fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<Kind> {
+fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
     let topologies =
         |version: &str| format!("/apis/topology.node.k8s.io/{version}/noderesourcetopologies");
     let mut pods = vec![("v1", "/api/v1/pods".to_owned())];
-    // Anything else is no namespace, and would be another path.
-    let plain = |name: &&str| {
+    // Other characters are invalid in a namespace and could change the path.
+    let is_valid = |name: &&str| {
         name.bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
     pods.extend(
         namespace
-            .filter(plain)
+            .filter(is_valid)
             .map(|name| ("v1", format!("/api/v1/namespaces/{name}/pods"))),
     );
     let mut kinds = vec![
-        Kind {
+        ListedKind {
             plural: "nodes",
             kind: "Node",
             versions: vec![("v1", "/api/v1/nodes".to_owned())],
             fields: "",
-            most: MOST_NODES,
-            without: "reports stand for them, and nobody knows taints and labels",
+            most: MAX_NODES,
+            without: "nodes are taken from reports, without taints and labels",
         },
-        Kind {
+        ListedKind {
             plural: "noderesourcetopologies",
             kind: "NodeResourceTopology",
             versions: vec![
@@ -101,20 +101,20 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<Kind> {
                 ("topology.node.k8s.io/v1alpha1", topologies("v1alpha1")),
             ],
             fields: "",
-            most: MOST_NODES,
-            without: "nobody reports NUMA nodes",
+            most: MAX_NODES,
+            without: "no node reports its NUMA topology",
         },
-        Kind {
+        ListedKind {
             plural: "pods",
             kind: "Pod",
             versions: pods,
             fields: "status.phase!=Succeeded,status.phase!=Failed",
-            most: MOST_PODS,
-            without: "nobody knows who runs where",
+            most: MAX_PODS,
+            without: "the pods of nodes are unknown",
         },
     ];
     if decider == Decider::Volcano {
-        kinds.push(Kind {
+        kinds.push(ListedKind {
             plural: "numatopologies",
             kind: "Numatopology",
             versions: vec![(
@@ -122,14 +122,14 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<Kind> {
                 "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies".to_owned(),
             )],
             fields: "",
-            most: MOST_NODES,
-            without: "nobody reports CPUs to Volcano",
+            most: MAX_NODES,
+            without: "no node reports CPUs for Volcano",
         });
     }
     kinds
 }
 
-impl Kind {
+impl ListedKind {
     fn wanted(&self) -> Wanted {
         Wanted {
             paths: self.versions.iter().map(|(_, path)| path.clone()).collect(),
@@ -140,22 +140,22 @@ impl Kind {
     }
 }
 
-/// Objects on their way into the inventory.
+/// Reads objects into the inventory.
 #[derive(Default)]
-struct Reading {
+struct Reader {
     inventory: Inventory,
     notes: Vec<String>,
-    /// What was found about objects that cannot be understood.
-    bad: Vec<String>,
+    /// Errors of invalid objects.
+    invalid: Vec<String>,
 }
 
-impl Reading {
-    fn take(&mut self, kind: &Kind, path: &str, objects: Vec<Value>) {
+impl Reader {
+    fn add(&mut self, kind: &ListedKind, path: &str, objects: Vec<Value>) {
         let version = kind.versions.iter().find(|(_, own)| own == path);
         let version = version.map_or("v1", |(version, _)| version);
         if kind.kind == "Pod" && path.contains("/namespaces/") {
             self.notes.push(format!(
-                "pods may only be listed below {path}: those of other namespaces are not known"
+                "pods can only be listed at {path}: those of other namespaces are unknown"
             ));
         }
         for object in objects {
@@ -163,28 +163,26 @@ impl Reading {
             let read = Document::of_json(&name, version, kind.kind, &pruned(object));
             let added = read.and_then(|document| self.inventory.add(&document).map(drop));
             if let Err(findings) = added {
-                self.bad.push(findings.to_string());
+                self.invalid.push(findings.to_string());
             }
         }
     }
 
     fn finish(mut self) -> (Inventory, Vec<String>) {
-        for bad in self.bad.iter().take(TOLD) {
-            self.notes
-                .push(format!("left out, since it cannot be understood: {bad}"));
+        for error in self.invalid.iter().take(MAX_INVALID) {
+            self.notes.push(format!("invalid object left out: {error}"));
         }
-        if let Some(more @ 1..) = self.bad.len().checked_sub(TOLD) {
-            let more = count(more, "more object", "more objects");
-            self.notes
-                .push(format!("... {more} left out for such reasons"));
+        if let Some(more @ 1..) = self.invalid.len().checked_sub(MAX_INVALID) {
+            let more = count(more, "more invalid object", "more invalid objects");
+            self.notes.push(format!("... {more} left out"));
         }
         (self.inventory, self.notes)
     }
 }
 
-/// An object without what decides nothing here.
+/// The object without fields that are not used here.
 fn pruned(mut object: Value) -> Value {
-    // A node lists its images there.
+    // The status of a node lists its images.
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         status.retain(|key, _| {
             matches!(

@@ -1,7 +1,8 @@
-//! Where a waiting pod would go if running pods moved: the smallest sets that help, each played through on a copy.
+//! [`MoveSearch`]: the smallest sets of running pods whose move to other CPUs or nodes makes a pending pod fit.
 //!
-//! A pod needs room on one node, so all pods of a set are of one node. A set helps if the node takes the waiting pod when
-//! they have left it, and each of them finds a place after that.
+//! The pending pod needs room on one node, so all pods of a set run on one node. A set is a solution if the node admits
+//! the pending pod without them, and every pod of the set fits somewhere afterwards. Each set is simulated on a copy of
+//! the cluster.
 
 use std::collections::BTreeMap;
 
@@ -18,116 +19,116 @@ use serde::Serialize;
 
 use super::cluster_state::ClusterState;
 
-/// No set is larger than this.
-const LARGEST: usize = 3;
-/// So many sets are tried in all.
-const MOST_TRIALS: usize = 4000;
-/// So many seatings of one set are tried where nobody says where its pods sit.
-const MOST_SEATINGS: usize = 16;
-/// So many sets are named.
-const NAMED: usize = 3;
+/// The most pods that move.
+const MAX_MOVES: usize = 3;
+/// The most sets that are tried.
+const MAX_TRIALS: usize = 4000;
+/// The most combinations of possible locations that are tried for one set.
+const MAX_COMBINATIONS: usize = 16;
+/// The most solutions that are reported.
+const MAX_PLANS: usize = 3;
 
-/// Pods that move, and the room that makes.
+/// Moves of running pods, and the placement of the pending pod after them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Plan {
-    /// Where the waiting pod goes then.
+pub(super) struct MovePlan {
+    /// The node of the pending pod.
     pub(super) node: NodeName,
-    /// The CPUs it gets there.
+    /// The exclusive CPUs there.
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
     pub(super) cpus: CpuSet,
-    /// The NUMA nodes it gets there.
+    /// The NUMA nodes there.
     pub(super) numa_nodes: NodeSet,
-    /// Who moves.
-    pub(super) moves: Vec<Moved>,
+    /// The moves.
+    pub(super) moves: Vec<PodMove>,
 }
 
-/// A pod that moves.
+/// The move of one running pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Moved {
+pub(super) struct PodMove {
     /// The pod.
     pub(super) pod: String,
-    /// Where it is now.
+    /// Its node now.
     pub(super) from: NodeName,
-    /// Where it would go; `None` if nothing takes it.
+    /// Its node after the move; `None` if it fits no node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<NodeName>,
-    /// The CPUs it gets there.
+    /// The exclusive CPUs there.
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
     pub(super) cpus: CpuSet,
-    /// The NUMA nodes it gets there.
+    /// The NUMA nodes there.
     pub(super) numa_nodes: NodeSet,
 }
 
-/// A pod and where it sits.
-type Seated<'a> = (&'a PodObject, PodLocation);
+/// A pod and its location on its node.
+type LocatedPod<'a> = (&'a PodObject, PodLocation);
 
-/// Tries sets of pods.
-pub(super) struct Mover<'a> {
+/// Searches for sets of pods to move.
+pub(super) struct MoveSearch<'a> {
     state: &'a ClusterState,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
-    ask: PodRequest,
-    terms: PodConstraints,
+    request: PodRequest,
+    constraints: PodConstraints,
     uid: PodUid,
     trials: usize,
 }
 
-impl<'a> Mover<'a> {
-    pub(super) fn new(state: &'a ClusterState, ask: &PodRequest) -> Self {
+impl<'a> MoveSearch<'a> {
+    pub(super) fn new(state: &'a ClusterState, request: &PodRequest) -> Self {
         Self {
             state,
             sources: state.sources(),
-            terms: state.terms(ask.uid()),
-            uid: ask.uid().clone(),
-            ask: ask.clone(),
-            trials: MOST_TRIALS,
+            constraints: state.constraints(request.uid()),
+            uid: request.uid().clone(),
+            request: request.clone(),
+            trials: MAX_TRIALS,
         }
     }
 
-    /// Whether there were more sets to try than anybody wants to wait for.
+    /// Whether the search stopped at its limit.
     pub(super) fn gave_up(&self) -> bool {
         self.trials == 0
     }
 
-    /// The smallest sets that help, cheapest first.
-    pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<Plan> {
-        let barred = self.state.barred(&self.terms);
+    /// The smallest sets that make the pod fit, those with the fewest CPUs first.
+    pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<MovePlan> {
+        let excluded = self.state.excluded_nodes(&self.constraints);
         let mut nodes = Vec::new();
-        for answer in cluster.evaluate_all(&self.ask) {
+        for node in cluster.evaluate_all(&self.request) {
             if let (Some(rejection), false) = (
-                answer.evaluation.rejection(),
-                barred.contains_key(answer.node),
+                node.evaluation.rejection(),
+                excluded.contains_key(node.node),
             ) {
-                nodes.push((answer.node.clone(), rejection.clone()));
+                nodes.push((node.node.clone(), rejection.clone()));
             }
         }
-        for size in 1..=LARGEST {
-            let mut plans: Vec<(i64, Plan)> = Vec::new();
+        for size in 1..=MAX_MOVES {
+            let mut plans: Vec<(i64, MovePlan)> = Vec::new();
             for (node, rejection) in &nodes {
                 let movable = self.movable(node, rejection);
                 let mut set = Vec::with_capacity(size);
-                self.each(node, rejection, &movable, size, &mut set, &mut plans);
+                self.try_sets(node, rejection, &movable, size, &mut set, &mut plans);
             }
             if !plans.is_empty() {
                 plans.sort_by(|one, other| {
-                    let key = |(cost, plan): &(i64, Plan)| (*cost, plan.node.clone());
+                    let key = |(cost, plan): &(i64, MovePlan)| (*cost, plan.node.clone());
                     key(one).cmp(&key(other))
                 });
                 return plans
                     .into_iter()
                     .map(|(_, plan)| plan)
-                    .take(NAMED)
+                    .take(MAX_PLANS)
                     .collect();
             }
         }
         Vec::new()
     }
 
-    /// The pods of a node whose leaving could matter and who may leave it.
+    /// The pods of a node that may be moved and that hold something the rejected pod lacks.
     fn movable(&self, node: &NodeName, rejection: &NodeRejection) -> Vec<&'a PodObject> {
         let Some(found) = self.sources.get(node) else {
             return Vec::new();
         };
-        let reading = &self.state.reading;
+        let options = &self.state.options;
         let matters = |pod: &PodObject| match rejection {
             NodeRejection::Insufficient(short) => {
                 let requests = effective_requests(&pod.pod);
@@ -136,29 +137,29 @@ impl<'a> Mover<'a> {
                 };
                 short.iter().any(|one| counts(one.resource.as_str()))
             }
-            _ => !matches!(found.location_of(pod, reading), PodLocation::Shared),
+            _ => !matches!(found.location_of(pod, options), PodLocation::Shared),
         };
-        let may_leave = |pod: &PodObject| {
-            let terms = self.state.terms(&pod.pod.uid);
-            !terms.immovable && !terms.terminating
+        let is_movable = |pod: &PodObject| {
+            let constraints = self.state.constraints(&pod.pod.uid);
+            !constraints.immovable && !constraints.terminating
         };
         let pods = found.pods.iter().copied();
-        pods.filter(|pod| may_leave(pod) && matters(pod)).collect()
+        pods.filter(|pod| is_movable(pod) && matters(pod)).collect()
     }
 
     /// Tries all sets of that size.
-    fn each(
+    fn try_sets(
         &mut self,
         node: &NodeName,
         rejection: &NodeRejection,
         pods: &[&'a PodObject],
         size: usize,
         set: &mut Vec<&'a PodObject>,
-        plans: &mut Vec<(i64, Plan)>,
+        plans: &mut Vec<(i64, MovePlan)>,
     ) {
         if set.len() == size {
-            if covers(rejection, set) {
-                plans.extend(self.helps(node, set));
+            if frees_enough(rejection, set) {
+                plans.extend(self.try_set(node, set));
             }
             return;
         }
@@ -167,27 +168,27 @@ impl<'a> Mover<'a> {
                 return;
             }
             set.push(pod);
-            self.each(node, rejection, &pods[index + 1..], size, set, plans);
+            self.try_sets(node, rejection, &pods[index + 1..], size, set, plans);
             set.pop();
         }
     }
 
-    /// The plan, if the set helps wherever its pods may sit; and what it costs: the CPUs that move.
-    fn helps(&mut self, node: &NodeName, set: &[&'a PodObject]) -> Option<(i64, Plan)> {
+    /// The plan, if the set is a solution for every possible location of its pods, and its cost: the CPUs that move.
+    fn try_set(&mut self, node: &NodeName, set: &[&'a PodObject]) -> Option<(i64, MovePlan)> {
         self.trials = self.trials.checked_sub(1)?;
-        let reading = &self.state.reading;
+        let options = &self.state.options;
         let found = self.sources.get(node)?;
         let mut plan = None;
-        for seated in self.seatings(set) {
-            let mut member = found.member_without_pods(&seated, reading).ok()?.value;
-            if matches!(member.evaluate(&self.ask), Evaluation::Rejected(_)) {
+        for located in self.possible_locations(set) {
+            let mut member = found.member_without_pods(&located, options).ok()?.value;
+            if matches!(member.evaluate(&self.request), Evaluation::Rejected(_)) {
                 return None;
             }
-            let played = self.play(&[(node.clone(), member)], set, Some(node))?;
-            if played.moves.iter().any(|moved| moved.to.is_none()) {
+            let simulated = self.simulate(&[(node.clone(), member)], set, Some(node))?;
+            if simulated.moves.iter().any(|moved| moved.to.is_none()) {
                 return None;
             }
-            plan = plan.or(Some(played));
+            plan = plan.or(Some(simulated));
         }
         let cpus = |pod: &&PodObject| {
             let requests = effective_requests(&pod.pod);
@@ -196,60 +197,61 @@ impl<'a> Mover<'a> {
         Some((set.iter().map(cpus).sum(), plan?))
     }
 
-    /// Every way in which the pods of a set may sit.
-    fn seatings(&self, set: &[&'a PodObject]) -> Vec<Vec<Seated<'a>>> {
-        let reading = &self.state.reading;
-        let mut all: Vec<Vec<Seated<'a>>> = vec![Vec::new()];
+    /// All combinations of possible locations of the pods of a set.
+    fn possible_locations(&self, set: &[&'a PodObject]) -> Vec<Vec<LocatedPod<'a>>> {
+        let options = &self.state.options;
+        let mut all: Vec<Vec<LocatedPod<'a>>> = vec![Vec::new()];
         for &pod in set {
             let found = pod.node_name.as_deref();
             let found = found.and_then(|node| self.sources.get(&NodeName::from(node)));
-            let seats = match found.map(|found| found.location_of(pod, reading)) {
+            let locations = match found.map(|found| found.location_of(pod, options)) {
                 None => vec![PodLocation::Unknown],
-                Some(PodLocation::OneOf(nodes)) => nodes.iter().map(alone).collect(),
+                Some(PodLocation::OneOf(nodes)) => nodes.iter().map(on_numa_node).collect(),
                 Some(known) => vec![known],
             };
             let mut longer = Vec::new();
-            for seating in &all {
-                for seat in &seats {
-                    let mut seating = seating.clone();
-                    seating.push((pod, seat.clone()));
-                    longer.push(seating);
+            for combination in &all {
+                for location in &locations {
+                    let mut combination = combination.clone();
+                    combination.push((pod, location.clone()));
+                    longer.push(combination);
                 }
             }
-            longer.truncate(MOST_SEATINGS);
+            longer.truncate(MAX_COMBINATIONS);
             all = longer;
         }
         all
     }
 
-    /// Places the waiting pod on a copy with some nodes as they would be, then everybody who moved.
-    fn play(
+    /// Places the pending pod, then the moved pods, on a copy of the cluster with some nodes replaced. `on` is the node of
+    /// the pending pod; without it the best one is used.
+    fn simulate(
         &self,
         changed: &[(NodeName, ClusterNode)],
         set: &[&'a PodObject],
         on: Option<&NodeName>,
-    ) -> Option<Plan> {
+    ) -> Option<MovePlan> {
         let mut cluster = self.state.cluster.clone();
         for (node, member) in changed {
             cluster.insert(node.clone(), member.clone());
         }
         let (node, cpus, numa_nodes) = match on {
             Some(node) => {
-                let placed = cluster.place_on(&self.ask, node).ok()?;
+                let placed = cluster.place_on(&self.request, node).ok()?;
                 (placed.node, placed.cpus, placed.numa)
             }
-            None => self.settle(&mut cluster, &self.ask, &self.terms)?,
+            None => self.place_on_best_node(&mut cluster, &self.request, &self.constraints)?,
         };
         let mut moves = Vec::new();
         for &pod in set {
-            let ask = self.state.ask(pod).ok()?;
-            let terms = self.state.terms(&pod.pod.uid);
-            let settled = self.settle(&mut cluster, &ask, &terms);
-            let (to, cpus, numa_nodes) = match settled {
+            let request = self.state.request(pod).ok()?;
+            let constraints = self.state.constraints(&pod.pod.uid);
+            let placed = self.place_on_best_node(&mut cluster, &request, &constraints);
+            let (to, cpus, numa_nodes) = match placed {
                 Some((to, cpus, numa)) => (Some(to), cpus, numa),
                 None => (None, CpuSet::new(), NodeSet::EMPTY),
             };
-            moves.push(Moved {
+            moves.push(PodMove {
                 pod: pod.pod.name.clone(),
                 from: pod.node_name.as_deref().unwrap_or_default().into(),
                 to,
@@ -257,7 +259,7 @@ impl<'a> Mover<'a> {
                 numa_nodes,
             });
         }
-        Some(Plan {
+        Some(MovePlan {
             node,
             cpus,
             numa_nodes,
@@ -265,52 +267,58 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Gives a pod the best place that its terms allow.
-    fn settle(
+    /// Places a pod on the node with the highest score that its constraints allow.
+    fn place_on_best_node(
         &self,
         cluster: &mut Cluster,
-        ask: &PodRequest,
-        terms: &PodConstraints,
+        request: &PodRequest,
+        constraints: &PodConstraints,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
-        let barred = self.state.barred(terms);
-        let ranked = cluster.rank(ask).into_iter();
-        let mut allowed = ranked.filter(|ranked| !barred.contains_key(ranked.node));
+        let excluded = self.state.excluded_nodes(constraints);
+        let ranked = cluster.rank(request).into_iter();
+        let mut allowed = ranked.filter(|ranked| !excluded.contains_key(ranked.node));
         let node = allowed.next()?.node.clone();
-        let placed = cluster.place_on(ask, &node).ok()?;
+        let placed = cluster.place_on(request, &node).ok()?;
         Some((placed.node, placed.cpus, placed.numa))
     }
 
-    /// What if exactly these pods moved: every way in which they may sit, with what comes of it.
-    pub(super) fn if_moved(&self, set: &[&'a PodObject]) -> Vec<(Vec<Seated<'a>>, Option<Plan>)> {
-        let reading = &self.state.reading;
-        let mut outcomes = Vec::new();
-        for seated in self.seatings(set) {
-            let mut by_node = BTreeMap::<NodeName, Vec<Seated<'a>>>::new();
-            for (pod, seat) in &seated {
+    /// The plan if exactly these pods move, for every combination of their possible locations.
+    pub(super) fn if_moved(
+        &self,
+        set: &[&'a PodObject],
+    ) -> Vec<(Vec<LocatedPod<'a>>, Option<MovePlan>)> {
+        let options = &self.state.options;
+        let mut results = Vec::new();
+        for located in self.possible_locations(set) {
+            let mut by_node = BTreeMap::<NodeName, Vec<LocatedPod<'a>>>::new();
+            for (pod, location) in &located {
                 if let Some(node) = &pod.node_name {
-                    let left = by_node.entry(node.as_str().into()).or_default();
-                    left.push((pod, seat.clone()));
+                    let removed = by_node.entry(node.as_str().into()).or_default();
+                    removed.push((pod, location.clone()));
                 }
             }
-            let member = |(node, left): (NodeName, Vec<Seated<'a>>)| {
+            let member = |(node, removed): (NodeName, Vec<LocatedPod<'a>>)| {
                 let found = self.sources.get(&node)?;
-                Some((node, found.member_without_pods(&left, reading).ok()?.value))
+                Some((
+                    node,
+                    found.member_without_pods(&removed, options).ok()?.value,
+                ))
             };
             let changed: Option<Vec<_>> = by_node.into_iter().map(member).collect();
-            let plan = changed.and_then(|changed| self.play(&changed, set, None));
-            outcomes.push((seated, plan));
+            let plan = changed.and_then(|changed| self.simulate(&changed, set, None));
+            results.push((located, plan));
         }
-        outcomes
+        results
     }
 
-    /// The pod that everything is about.
+    /// Whether `pod` is the pending pod.
     pub(super) fn is_itself(&self, pod: &PodObject) -> bool {
         pod.pod.uid == self.uid
     }
 }
 
-/// On exactly this NUMA node.
-fn alone(node: NodeId) -> PodLocation {
+/// The location of a pod on this NUMA node.
+fn on_numa_node(node: NodeId) -> PodLocation {
     PodLocation::Known {
         cpus: CpuSet::new(),
         numa: NodeSet::single(node),
@@ -318,8 +326,8 @@ fn alone(node: NodeId) -> PodLocation {
     }
 }
 
-/// Whether the set's requests fill what the node as a whole lacks: no need to look closer otherwise.
-fn covers(rejection: &NodeRejection, set: &[&PodObject]) -> bool {
+/// Whether the requests of the set are at least what the node lacks in total. Otherwise no simulation is needed.
+fn frees_enough(rejection: &NodeRejection, set: &[&PodObject]) -> bool {
     let NodeRejection::Insufficient(short) = rejection else {
         return true;
     };

@@ -1,7 +1,7 @@
-//! Who sits where on a node, from what the cluster says: the counts of every NUMA node, and a portrait with names.
+//! The usage of a node's NUMA nodes, and the CPUs, memory and devices of each pod on it.
 //!
-//! A report counts CPUs, memory and devices, and may list pods with CPUs of their own. Pods get the seats that
-//! [`NodeSources::seat`] tells; what is taken beyond that belongs to `others`.
+//! A NodeResourceTopology counts CPUs, memory and devices, and may list pods with exclusive CPUs. Each pod gets the
+//! location that [`NodeSources::location_of`] finds; what is in use beyond that belongs to the holder `others`.
 
 use std::collections::BTreeMap;
 
@@ -17,47 +17,47 @@ use serde::Serialize;
 
 use super::cluster_state::ClusterState;
 
-/// How the holder of everything without a name is called.
+/// The holder of resources in use by unknown pods.
 const OTHERS: &str = "others";
 
-/// One resource of one NUMA node, or of a node as a whole: CPUs, bytes or devices.
+/// The usage of one resource of a NUMA node or of a whole node: CPUs, bytes or devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Share {
-    /// All there is.
+pub(super) struct ResourceUsage {
+    /// The capacity.
     pub(super) total: u64,
-    /// What is kept for the system, or out of order.
-    pub(super) kept: u64,
-    /// What pods hold.
-    pub(super) held: u64,
-    /// What is left.
+    /// Reserved for the system, or unhealthy.
+    pub(super) reserved: u64,
+    /// In use by pods.
+    pub(super) used: u64,
+    /// Free.
     pub(super) free: u64,
 }
 
-/// One NUMA node.
+/// The usage of one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct NumaUse {
-    /// Its id; `None` for a node whose NUMA nodes nobody reports.
+pub(super) struct NumaUsage {
+    /// Its id; `None` for the totals of a node that reports no NUMA topology.
     pub(super) numa_node: Option<u32>,
     /// Its CPUs.
-    pub(super) cpus: Share,
+    pub(super) cpus: ResourceUsage,
     /// Its memory.
-    pub(super) memory: Share,
+    pub(super) memory: ResourceUsage,
     /// Its hugepages.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) hugepages: BTreeMap<String, Share>,
-    /// Devices near it.
+    pub(super) hugepages: BTreeMap<String, ResourceUsage>,
+    /// Its devices.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) devices: BTreeMap<String, Share>,
+    pub(super) devices: BTreeMap<String, ResourceUsage>,
 }
 
-impl Share {
+impl ResourceUsage {
     fn of(total: u64, allocatable: u64, free: u64) -> Self {
         let allocatable = allocatable.min(total);
         let free = free.min(allocatable);
         Self {
             total,
-            kept: total - allocatable,
-            held: allocatable - free,
+            reserved: total - allocatable,
+            used: allocatable - free,
             free,
         }
     }
@@ -72,73 +72,73 @@ impl Share {
         )
     }
 
-    /// Adds another one.
-    pub(super) fn add(&mut self, other: Share) {
+    /// Adds the usage of another NUMA node.
+    pub(super) fn add(&mut self, other: ResourceUsage) {
         self.total = self.total.saturating_add(other.total);
-        self.kept = self.kept.saturating_add(other.kept);
-        self.held = self.held.saturating_add(other.held);
+        self.reserved = self.reserved.saturating_add(other.reserved);
+        self.used = self.used.saturating_add(other.used);
         self.free = self.free.saturating_add(other.free);
     }
 }
 
-/// The NUMA nodes of a node; one without an id if nobody reports them.
-pub(super) fn uses(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUse> {
+/// The usage of a node's NUMA nodes; its totals if it reports no NUMA topology.
+pub(super) fn numa_usage(state: &ClusterState, found: &NodeSources<'_>) -> Vec<NumaUsage> {
     let name = found.node.name();
     let zones = found.topology.map(zones).unwrap_or_default();
-    let dialect = found.dialect(state.reading.decider);
+    let dialect = found.dialect(state.options.decider);
     let counted = matches!(
         dialect,
         Some(DialectName::Kubelet | DialectName::SchedulerPlugins)
     );
-    let portrait = match counted {
+    let view = match counted {
         true => None,
         false => state.node_view(&name),
     };
-    if let Some(portrait) = portrait {
-        let nodes = portrait.machine.nodes().iter();
+    if let Some(view) = view {
+        let nodes = view.machine.nodes().iter();
         return nodes
             .map(|node| {
                 let threads = node.cores.iter().flat_map(|core| core.threads.iter());
                 let cpus: CpuSet = threads.copied().collect();
-                let memory = portrait.occupancy.memory.iter();
+                let memory = view.occupancy.memory.iter();
                 let mut memory =
                     memory.filter(|row| row.node == node.id && row.resource.as_str() == "memory");
                 let mut own = counts(zones.get(&node.id).copied());
                 own.numa_node = Some(node.id.get());
-                own.cpus = cpu_share(&cpus, &portrait.occupancy);
+                own.cpus = cpu_share(&cpus, &view.occupancy);
                 if let Some(row) = memory.next() {
-                    own.memory = Share::of(row.total, row.allocatable, row.free);
+                    own.memory = ResourceUsage::of(row.total, row.allocatable, row.free);
                 }
                 own
             })
             .collect();
     }
     if !zones.is_empty() {
-        let own = |(id, zone): (NodeId, &NrtZone)| NumaUse {
+        let own = |(id, zone): (NodeId, &NrtZone)| NumaUsage {
             numa_node: Some(id.get()),
             ..counts(Some(zone))
         };
         return zones.into_iter().map(own).collect();
     }
-    vec![sums(state, &name)]
+    vec![totals(state, &name)]
 }
 
-fn cpu_share(cpus: &CpuSet, occupancy: &Occupancy) -> Share {
+fn cpu_share(cpus: &CpuSet, occupancy: &Occupancy) -> ResourceUsage {
     let usable = cpus - &occupancy.reserved;
     let free = usable.common_len(&occupancy.shared);
-    Share::of(cpus.len() as u64, usable.len() as u64, free as u64)
+    ResourceUsage::of(cpus.len() as u64, usable.len() as u64, free as u64)
 }
 
-fn counts(zone: Option<&NrtZone>) -> NumaUse {
-    let mut own = NumaUse {
+fn counts(zone: Option<&NrtZone>) -> NumaUsage {
+    let mut own = NumaUsage {
         numa_node: None,
-        cpus: Share::default(),
-        memory: Share::default(),
+        cpus: ResourceUsage::default(),
+        memory: ResourceUsage::default(),
         hugepages: BTreeMap::new(),
         devices: BTreeMap::new(),
     };
     for row in zone.iter().flat_map(|zone| &zone.resources) {
-        let share = Share::of_row(row);
+        let share = ResourceUsage::of_row(row);
         match row.name.as_str() {
             "cpu" => own.cpus = share,
             "memory" => own.memory = share,
@@ -154,8 +154,8 @@ fn counts(zone: Option<&NrtZone>) -> NumaUse {
     own
 }
 
-/// A node as a whole, from its allocatable and what its pods request.
-fn sums(state: &ClusterState, name: &NodeName) -> NumaUse {
+/// The usage of a whole node, from its allocatable and the requests of its pods.
+fn totals(state: &ClusterState, name: &NodeName) -> NumaUsage {
     let mut own = counts(None);
     let Some(member) = state.cluster.node(name) else {
         return own;
@@ -166,7 +166,7 @@ fn sums(state: &ClusterState, name: &NodeName) -> NumaUse {
         let unit = if resource.as_str() == "cpu" { 1000 } else { 1 };
         let total = whole(allocatable / unit);
         let free = whole(allocatable.saturating_sub(used).max(0) / unit);
-        let share = Share::of(total, total, free);
+        let share = ResourceUsage::of(total, total, free);
         match resource.as_str() {
             "cpu" => own.cpus = share,
             "memory" => own.memory = share,
@@ -179,58 +179,58 @@ fn sums(state: &ClusterState, name: &NodeName) -> NumaUse {
     own
 }
 
-/// The zones that are NUMA nodes.
+/// The zones of type `Node`, which are NUMA nodes.
 fn zones(topology: &NodeResourceTopology) -> BTreeMap<NodeId, &NrtZone> {
     let nodes = topology.zones.iter().filter(|zone| zone.kind == "Node");
     let id = |zone: &NrtZone| NodeId::new(zone.name.strip_prefix("node-")?.parse().ok()?).ok();
     nodes.filter_map(|zone| Some((id(zone)?, zone))).collect()
 }
 
-/// The node with everybody in their seats; `None` if nobody reports its NUMA nodes.
-pub(super) fn portrait(state: &ClusterState, found: &NodeSources<'_>) -> Option<NodeView> {
+/// The node with the CPUs, memory and devices of every pod; `None` if it reports no NUMA topology.
+pub(super) fn node_view(state: &ClusterState, found: &NodeSources<'_>) -> Option<NodeView> {
     let name = found.node.name();
-    let mut portrait = state.node_view(&name)?;
+    let mut view = state.node_view(&name)?;
     let zones = found.topology.map(zones).unwrap_or_default();
-    let mut seating = Seating {
-        taken: taken(&portrait, &zones, state.counted.contains(&name)),
-        occupancy: &mut portrait.occupancy,
-        devices: devices(&zones),
+    let mut assignment = HolderAssignment {
+        used: used_cpus(&view, &zones, state.counted.contains(&name)),
+        occupancy: &mut view.occupancy,
+        devices: device_uses(&zones),
     };
-    let reading = &state.reading;
-    let mut sharing = 0;
+    let options = &state.options;
+    let mut shared_only = 0;
     for pod in &found.pods {
-        let (name, seat) = (&pod.pod.name, found.location_of(pod, reading));
-        let mut known = seating.occupancy.holders.iter();
-        if seat == PodLocation::Shared {
-            sharing += 1;
+        let (name, location) = (&pod.pod.name, found.location_of(pod, options));
+        let mut known = assignment.occupancy.holders.iter();
+        if location == PodLocation::Shared {
+            shared_only += 1;
         } else if !known.any(|holder| holder.name == *name) {
-            seating.sit(name, &seat, &PodHoldings::of(pod));
+            assignment.assign(name, &location, &PodHoldings::of(pod));
         }
     }
-    seating.finish();
-    portrait.occupancy.shared_only_pods = sharing;
-    Some(portrait)
+    assignment.finish();
+    view.occupancy.shared_only_pods = shared_only;
+    Some(view)
 }
 
-/// The CPUs of every NUMA node that pods hold and nobody has a name for yet.
-fn taken(
-    portrait: &NodeView,
+/// The exclusive CPUs in use on every NUMA node that no known holder has.
+fn used_cpus(
+    view: &NodeView,
     zones: &BTreeMap<NodeId, &NrtZone>,
     counted: bool,
 ) -> BTreeMap<NodeId, Vec<CpuId>> {
-    let occupancy = &portrait.occupancy;
+    let occupancy = &view.occupancy;
     let named = occupancy.holders.iter();
     let named = named.filter(|holder| holder.name != OTHERS);
     let mut all = CpuSet::new();
     named.for_each(|holder| all |= &holder.cpus);
-    let mut taken = BTreeMap::new();
-    for node in portrait.machine.nodes() {
+    let mut used = BTreeMap::new();
+    for node in view.machine.nodes() {
         let threads = node.cores.iter().flat_map(|core| core.threads.iter());
         let cpus = threads.copied().filter(|cpu| !all.contains(*cpu));
         let own: Vec<CpuId> = match counted {
-            // Everything that is not to be had is marked as reserved there; the first of it are held.
+            // All CPUs that are not free are marked as reserved there; the first of them are in use.
             true => {
-                let held = zones.get(&node.id).map(|zone| counts(Some(zone)).cpus.held);
+                let held = zones.get(&node.id).map(|zone| counts(Some(zone)).cpus.used);
                 let held = usize::try_from(held.unwrap_or(0)).unwrap_or(usize::MAX);
                 cpus.filter(|cpu| occupancy.reserved.contains(*cpu))
                     .take(held)
@@ -242,72 +242,74 @@ fn taken(
                 })
                 .collect(),
         };
-        taken.insert(node.id, own);
+        used.insert(node.id, own);
     }
-    taken
+    used
 }
 
-/// As many devices near each NUMA node as are counted: taken ones first, then free ones, then those out of order.
-fn devices(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceUse, bool)> {
-    /// More of one kind are not drawn one by one.
-    const MOST: u64 = 64;
+/// Placeholder devices of each NUMA node by the counts in the report: used, free, then unhealthy ones. The flag says
+/// whether a device is in use by an unknown holder.
+fn device_uses(zones: &BTreeMap<NodeId, &NrtZone>) -> Vec<(DeviceUse, bool)> {
+    /// The most devices of one resource and NUMA node.
+    const MAX_DEVICES: u64 = 64;
     let mut numbers = BTreeMap::<String, u64>::new();
-    let mut seats = Vec::new();
+    let mut devices = Vec::new();
     for (&id, zone) in zones {
         for (resource, share) in counts(Some(zone)).devices {
             let kind = resource.rsplit('/').next().unwrap_or_default().to_owned();
-            for index in 0..share.total.min(MOST) {
+            for index in 0..share.total.min(MAX_DEVICES) {
                 let number = numbers.entry(resource.clone()).or_default();
-                let seat = DeviceUse {
+                let device = DeviceUse {
                     resource: ResourceName::from(resource.as_str()),
                     id: format!("{kind}-{number}"),
                     nodes: NodeSet::single(id),
                     holder: None,
-                    healthy: index < share.total - share.kept,
+                    healthy: index < share.total - share.reserved,
                 };
                 *number += 1;
-                seats.push((seat, index < share.held));
+                devices.push((device, index < share.used));
             }
         }
     }
-    seats
+    devices
 }
 
-/// Pods finding their seats.
-struct Seating<'a> {
+/// Assigns the resources in use on a node to its pods.
+struct HolderAssignment<'a> {
     occupancy: &'a mut Occupancy,
-    taken: BTreeMap<NodeId, Vec<CpuId>>,
-    /// Devices, and whether each is taken by somebody without a name yet.
+    /// CPUs in use without a known holder.
+    used: BTreeMap<NodeId, Vec<CpuId>>,
+    /// Devices, and whether each is in use without a known holder.
     devices: Vec<(DeviceUse, bool)>,
 }
 
-impl Seating<'_> {
-    /// Seats one pod, if it is known where.
-    fn sit(&mut self, name: &str, seat: &PodLocation, holding: &PodHoldings) {
-        let PodLocation::Known { cpus, numa, .. } = seat else {
+impl HolderAssignment<'_> {
+    /// Assigns CPUs, devices and memory to one pod, if its location is known.
+    fn assign(&mut self, name: &str, location: &PodLocation, holding: &PodHoldings) {
+        let PodLocation::Known { cpus, numa, .. } = location else {
             return;
         };
         let mut own = cpus.clone();
         let alone = numa.iter().next().filter(|_| numa.len() == 1);
         if let (true, Some(node)) = (own.is_empty(), alone) {
-            let seats = self.taken.entry(node).or_default();
-            own.extend(seats.drain(..holding.cpus.min(seats.len())));
+            let unknown = self.used.entry(node).or_default();
+            own.extend(unknown.drain(..holding.cpus.min(unknown.len())));
         }
-        for seats in self.taken.values_mut() {
-            seats.retain(|cpu| !own.contains(*cpu));
+        for unknown in self.used.values_mut() {
+            unknown.retain(|cpu| !own.contains(*cpu));
         }
         let holder = self.occupancy.holders.len();
         let mut has_devices = false;
         for (resource, amount) in &holding.devices {
             let near = |device: &DeviceUse| alone.is_some_and(|node| device.nodes.contains(node));
             let amount = usize::try_from(*amount).unwrap_or(usize::MAX);
-            let free = self
+            let unknown = self
                 .devices
                 .iter_mut()
-                .filter(|(device, taken)| *taken && device.resource == *resource && near(device));
-            for (device, taken) in free.take(amount) {
+                .filter(|(device, used)| *used && device.resource == *resource && near(device));
+            for (device, used) in unknown.take(amount) {
                 device.holder = Some(holder);
-                *taken = false;
+                *used = false;
                 has_devices = true;
             }
         }
@@ -332,15 +334,15 @@ impl Seating<'_> {
         }
     }
 
-    /// Gives what is left to the others.
+    /// Assigns the rest to the holder `others`.
     fn finish(self) {
         let occupancy = self.occupancy;
         occupancy.holders.retain(|holder| holder.name != OTHERS);
         let mut rest = CpuSet::new();
-        rest.extend(self.taken.into_values().flatten());
+        rest.extend(self.used.into_values().flatten());
         let others = occupancy.holders.len();
-        let someone = self.devices.iter().any(|(_, taken)| *taken);
-        if !rest.is_empty() || someone {
+        let has_devices = self.devices.iter().any(|(_, used)| *used);
+        if !rest.is_empty() || has_devices {
             occupancy.holders.push(Holder {
                 name: OTHERS.to_owned(),
                 cpus: rest,
@@ -354,13 +356,13 @@ impl Seating<'_> {
         occupancy.shared = &occupancy.shared - &held;
         occupancy.reserved = &occupancy.reserved - &held;
         if !self.devices.is_empty() {
-            let seat = |(mut device, taken): (DeviceUse, bool)| {
-                if taken {
+            let finished = |(mut device, used): (DeviceUse, bool)| {
+                if used {
                     device.holder = Some(others);
                 }
                 device
             };
-            occupancy.devices = self.devices.into_iter().map(seat).collect();
+            occupancy.devices = self.devices.into_iter().map(finished).collect();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why nodes say no: grouped so that one line stands for all nodes with the same trouble, the most common first.
+//! Why nodes reject a pod, grouped by reason, the most common first.
 
 use std::collections::BTreeMap;
 
@@ -14,75 +14,77 @@ use serde::Serialize;
 
 use super::cluster_state::named;
 
-/// Nodes that say no for the same reason.
+/// Nodes that reject a pod for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Reason {
-    /// Why.
+pub(super) struct RejectionGroup {
+    /// The reason.
     pub(super) reason: String,
     /// The nodes, ascending.
     pub(super) nodes: Vec<NodeName>,
-    /// The one that misses least, where that can be said.
+    /// The node that lacks least, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nearest: Option<Nearest>,
 }
 
-/// The node that misses least.
+/// The node of a group that lacks least.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Nearest {
     /// The node.
     pub(super) node: NodeName,
-    /// What it has.
+    /// What it has, as text.
     pub(super) has: String,
 }
 
-/// One node's no.
-pub(super) struct No {
-    /// The same for all nodes with the same trouble.
+/// Why one node rejects a pod.
+pub(super) struct NodeReason {
+    /// The reason; nodes with the same text are one group.
     pub(super) reason: String,
-    /// How far the node is from a yes in thousandths of what is asked, and what it has.
-    pub(super) misses: Option<(u64, String)>,
+    /// The shortage in thousandths of the request, and what the node has.
+    pub(super) shortage: Option<(u64, String)>,
 }
 
-impl Reason {
+impl RejectionGroup {
     /// `3 nodes (a, b, c): Insufficient cpu; nearest b: 4 asked, 2 left`.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let nodes: Vec<&str> = self.nodes.iter().map(NodeName::as_str).collect();
-        let who = format!(
+        let subject = format!(
             "{} ({})",
             count(nodes.len(), "node", "nodes"),
             named(&nodes)
         );
         match &self.nearest {
             Some(nearest) if nodes.len() > 1 => format!(
-                "{who}: {}; nearest {}: {}",
+                "{subject}: {}; nearest {}: {}",
                 self.reason, nearest.node, nearest.has
             ),
-            Some(nearest) => format!("{who}: {}: {}", self.reason, nearest.has),
-            None => format!("{who}: {}", self.reason),
+            Some(nearest) => format!("{subject}: {}: {}", self.reason, nearest.has),
+            None => format!("{subject}: {}", self.reason),
         }
     }
 }
 
-/// Groups by reason, the most common first.
-pub(super) fn grouped(all: impl IntoIterator<Item = (NodeName, No)>) -> Vec<Reason> {
+/// Groups nodes by reason, the largest group first.
+pub(super) fn grouped(
+    all: impl IntoIterator<Item = (NodeName, NodeReason)>,
+) -> Vec<RejectionGroup> {
     let mut groups = BTreeMap::<String, Vec<(NodeName, Option<(u64, String)>)>>::new();
     for (node, no) in all {
         let group = groups.entry(no.reason).or_default();
-        group.push((node, no.misses));
+        group.push((node, no.shortage));
     }
-    let mut reasons: Vec<Reason> = groups
+    let mut reasons: Vec<RejectionGroup> = groups
         .into_iter()
         .map(|(reason, mut nodes)| {
             nodes.sort_by(|one, other| one.0.cmp(&other.0));
-            let known = nodes.iter().filter_map(|(node, misses)| {
-                let (by, has) = misses.as_ref()?;
+            let known = nodes.iter().filter_map(|(node, shortage)| {
+                let (by, has) = shortage.as_ref()?;
                 Some((by, node, has))
             });
             let nearest = known.min().map(|(_, node, has)| Nearest {
                 node: node.clone(),
                 has: has.clone(),
             });
-            Reason {
+            RejectionGroup {
                 reason,
                 nodes: nodes.into_iter().map(|(node, _)| node).collect(),
                 nearest,
@@ -93,19 +95,19 @@ pub(super) fn grouped(all: impl IntoIterator<Item = (NodeName, No)>) -> Vec<Reas
     reasons
 }
 
-/// What every node of the cluster says that rejects the pod.
-pub(super) fn of(cluster: &mut Cluster, ask: &PodRequest) -> Vec<(NodeName, No)> {
-    let answers = cluster.evaluate_all(ask).into_iter();
-    let rejections: Vec<(NodeName, NodeRejection)> = answers
-        .filter_map(|answer| Some((answer.node.clone(), answer.evaluation.rejection()?.clone())))
+/// The reason of every node that rejects the pod.
+pub(super) fn of_nodes(cluster: &mut Cluster, request: &PodRequest) -> Vec<(NodeName, NodeReason)> {
+    let evaluated = cluster.evaluate_all(request).into_iter();
+    let rejections: Vec<(NodeName, NodeRejection)> = evaluated
+        .filter_map(|node| Some((node.node.clone(), node.evaluation.rejection()?.clone())))
         .collect();
     let no = |(node, rejection): (NodeName, NodeRejection)| {
         let no = match &rejection {
-            NodeRejection::Insufficient(short) => room(short),
-            NodeRejection::Kubelet(..) => kubelet(cluster, &node, ask, &rejection),
-            other => No {
+            NodeRejection::Insufficient(short) => insufficient(short),
+            NodeRejection::Kubelet(..) => kubelet(cluster, &node, request, &rejection),
+            other => NodeReason {
                 reason: other.to_string(),
-                misses: None,
+                shortage: None,
             },
         };
         (node, no)
@@ -113,8 +115,8 @@ pub(super) fn of(cluster: &mut Cluster, ask: &PodRequest) -> Vec<(NodeName, No)>
     rejections.into_iter().map(no).collect()
 }
 
-/// Too little of something on the node as a whole.
-fn room(short: &[Shortage]) -> No {
+/// The node's total of some resource is too small.
+fn insufficient(short: &[Shortage]) -> NodeReason {
     let names: Vec<String> = short.iter().map(Shortage::to_string).collect();
     let amounts = |one: &Shortage| match short.len() {
         1 => one.amounts(),
@@ -125,15 +127,20 @@ fn room(short: &[Shortage]) -> No {
         let missing = i128::from(one.requested) - i128::from(one.free);
         u64::try_from(missing.max(0) * 1000 / i128::from(one.requested.max(1))).unwrap_or(u64::MAX)
     };
-    No {
+    NodeReason {
         reason: names.join(", "),
-        misses: Some((short.iter().map(missing).sum(), amounts.join("; "))),
+        shortage: Some((short.iter().map(missing).sum(), amounts.join("; "))),
     }
 }
 
-/// What a kubelet would say, from the facts of its decision.
-fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodRequest, rejection: &NodeRejection) -> No {
-    let decision = decided(cluster, node, ask);
+/// The reason of a kubelet, from the facts of its decision.
+fn kubelet(
+    cluster: &Cluster,
+    node: &NodeName,
+    request: &PodRequest,
+    rejection: &NodeRejection,
+) -> NodeReason {
+    let decision = kubelet_decision(cluster, node, request);
     let failed = decision.as_ref().and_then(|decision| {
         let last = decision.explanation.alignments.last();
         last.filter(|alignment| !alignment.admitted)
@@ -142,35 +149,39 @@ fn kubelet(cluster: &Cluster, node: &NodeName, ask: &PodRequest, rejection: &Nod
         (Some(alignment), Some(decision))
             if decision.explanation.policy == TopologyPolicy::SingleNumaNode =>
         {
-            single(alignment)
+            single_numa_node(alignment)
         }
-        (_, Some(decision)) => No {
+        (_, Some(decision)) => NodeReason {
             reason: explain::one_line(decision),
-            misses: None,
+            shortage: None,
         },
-        (_, None) => No {
+        (_, None) => NodeReason {
             reason: rejection.to_string(),
-            misses: None,
+            shortage: None,
         },
     }
 }
 
-/// What a node's kubelet would decide about a pod, with all facts; `None` if no kubelet decides there.
-pub(super) fn decided(cluster: &Cluster, node: &NodeName, ask: &PodRequest) -> Option<Decision> {
+/// The decision of the kubelet of a node about a pod; `None` if another program decides there.
+pub(super) fn kubelet_decision(
+    cluster: &Cluster,
+    node: &NodeName,
+    request: &PodRequest,
+) -> Option<Decision> {
     let Some(Dialect::Kubelet(ledger)) = cluster.node(node).map(ClusterNode::dialect) else {
         return None;
     };
     let mut ledger = ledger.clone();
-    let admitted = ledger.admit(ask.pod(), &mut NoPreference);
+    let admitted = ledger.admit(request.pod(), &mut NoPreference);
     admitted.ok().map(|admitted| admitted.decision)
 }
 
-/// No single NUMA node has it all.
-fn single(alignment: &Alignment) -> No {
+/// No single NUMA node has all requested resources.
+fn single_numa_node(alignment: &Alignment) -> NodeReason {
     let most = |facts: &ResourceFacts| facts.nodes.iter().map(|node| node.free).max();
     let lacks = |facts: &&ResourceFacts| most(facts).is_none_or(|most| most < facts.requested);
     let short: Vec<&ResourceFacts> = alignment.resources.iter().filter(lacks).collect();
-    let whom = match &alignment.container {
+    let requester = match &alignment.container {
         Some(name) => format!("container {name}"),
         None => "the pod".to_owned(),
     };
@@ -183,30 +194,33 @@ fn single(alignment: &Alignment) -> No {
     };
     if short.is_empty() {
         let all: Vec<&ResourceFacts> = alignment.resources.iter().collect();
-        return No {
+        return NodeReason {
             reason: format!(
-                "single-numa-node: no NUMA node has {} free together for {whom}",
+                "single-numa-node: no NUMA node has {} free together for {requester}",
                 list(&all)
             ),
-            misses: None,
+            shortage: None,
         };
     }
     let missing = |facts: &&ResourceFacts| {
         let missing = facts.requested.saturating_sub(most(facts).unwrap_or(0));
         missing.saturating_mul(1000) / facts.requested.max(1)
     };
-    let has: Vec<String> = short.iter().filter_map(|facts| best(facts)).collect();
-    No {
+    let has: Vec<String> = short
+        .iter()
+        .filter_map(|facts| largest_free(facts))
+        .collect();
+    NodeReason {
         reason: format!(
-            "single-numa-node: no NUMA node has {} free for {whom}",
+            "single-numa-node: no NUMA node has {} free for {requester}",
             list(&short)
         ),
-        misses: Some((short.iter().map(missing).sum(), has.join(", "))),
+        shortage: Some((short.iter().map(missing).sum(), has.join(", "))),
     }
 }
 
 /// `NUMA node 1 has 3 CPUs`.
-fn best(facts: &ResourceFacts) -> Option<String> {
+fn largest_free(facts: &ResourceFacts) -> Option<String> {
     let free = |node: &&NodeFacts| (node.free, std::cmp::Reverse(node.node));
     let node = facts.nodes.iter().max_by_key(free)?;
     Some(format!(

@@ -1,4 +1,4 @@
-//! `kubectl pinfold top`: how full every NUMA node is, in bars that need no colour and 80 columns.
+//! `kubectl pinfold top`: the usage of every NUMA node as bars, without colour and within 80 columns.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,41 +11,41 @@ use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
 use super::cluster_state::ClusterState;
-use super::occupancy::{NumaUse, Share, uses};
+use super::occupancy::{NumaUsage, ResourceUsage, numa_usage};
 use crate::args::{Sort, TopArgs};
 use pinfold_terminal::{Failure, output};
 
-/// How many signs a bar has.
+/// The length of a bar.
 const BAR: usize = 12;
-/// The longest that names of nodes get.
-const LONGEST: usize = 20;
+/// The most columns for the names of nodes.
+const MAX_NAME: usize = 20;
 
-/// All nodes.
+/// The result as JSON or YAML.
 #[derive(Serialize)]
-struct Report {
+struct TopReport {
     decider: String,
-    nodes: Vec<NodeUse>,
-    /// The NUMA node with the most free CPUs, where a pod aligned to one would still go.
+    nodes: Vec<NodeUsage>,
+    /// The NUMA node with the most free CPUs: the largest request that can still be aligned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    roomiest: Option<Roomiest>,
+    largest_free: Option<LargestFree>,
     notes: Vec<String>,
 }
 
-/// One node.
+/// The usage of one node.
 #[derive(Serialize)]
-struct NodeUse {
+struct NodeUsage {
     node: NodeName,
     pods: i64,
-    numa: Vec<NumaUse>,
+    numa: Vec<NumaUsage>,
 }
 
 /// The NUMA node with the most free CPUs.
 #[derive(Clone, Debug, Serialize)]
-struct Roomiest {
+struct LargestFree {
     node: NodeName,
     numa_node: u32,
     free_cpus: u64,
-    /// In bytes; `None` if nobody reports it.
+    /// In bytes; `None` if the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     free_memory: Option<u64>,
 }
@@ -54,9 +54,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let mut state = ClusterState::open(&args.source, None)?;
     let mut notes = std::mem::take(&mut state.notes);
     for (node, why) in &state.unreadable {
-        notes.push(format!(
-            "{node} is left out: what it reports cannot be understood: {why}"
-        ));
+        notes.push(format!("{node} is left out: invalid report: {why}"));
     }
     let mut nodes = Vec::new();
     for (name, found) in state.sources() {
@@ -65,23 +63,25 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             continue;
         };
         if selected(args.selector.as_deref(), labels) {
-            nodes.push(NodeUse {
+            nodes.push(NodeUsage {
                 pods: member.pods(),
-                numa: uses(&state, &found),
+                numa: numa_usage(&state, &found),
                 node: name,
             });
         }
     }
-    // Stable: equally full nodes stay in the order of their names.
+    // The sort is stable: nodes of equal usage stay sorted by name.
     match args.sort {
         Sort::Name => {}
-        Sort::Cpus => nodes.sort_by_key(|node| Reverse(node.fullness(|numa| numa.cpus))),
-        Sort::Memory => nodes.sort_by_key(|node| Reverse(node.fullness(|numa| numa.memory))),
-        Sort::Devices => nodes.sort_by_key(|node| Reverse(node.fullness(NumaUse::all_devices))),
+        Sort::Cpus => nodes.sort_by_key(|node| Reverse(node.utilization(|numa| numa.cpus))),
+        Sort::Memory => nodes.sort_by_key(|node| Reverse(node.utilization(|numa| numa.memory))),
+        Sort::Devices => {
+            nodes.sort_by_key(|node| Reverse(node.utilization(NumaUsage::all_devices)))
+        }
     }
-    let report = Report {
-        decider: state.reading.decider.to_string(),
-        roomiest: roomiest(&nodes),
+    let report = TopReport {
+        decider: state.options.decider.to_string(),
+        largest_free: largest_free(&nodes),
         nodes,
         notes,
     };
@@ -89,10 +89,10 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a node has the labels that were asked for: `KEY=VALUE` or `KEY`, with commas.
+/// Whether labels match a selector: `KEY=VALUE` or `KEY`, separated by commas.
 fn selected(selector: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
-    let mut wanted = selector.iter().flat_map(|text| text.split(','));
-    wanted.all(|one| match one.split_once('=') {
+    let mut requirements = selector.iter().flat_map(|text| text.split(','));
+    requirements.all(|one| match one.split_once('=') {
         Some((key, value)) => labels
             .get(key)
             .is_some_and(|own| own == value.trim_start_matches('=')),
@@ -100,42 +100,42 @@ fn selected(selector: Option<&str>, labels: &BTreeMap<String, String>) -> bool {
     })
 }
 
-impl NumaUse {
-    fn all_devices(&self) -> Share {
-        let mut sum = Share::default();
+impl NumaUsage {
+    fn all_devices(&self) -> ResourceUsage {
+        let mut sum = ResourceUsage::default();
         self.devices.values().for_each(|share| sum.add(*share));
         sum
     }
 }
 
-impl NodeUse {
-    /// The share that is taken, in thousandths.
-    fn fullness(&self, of: impl Fn(&NumaUse) -> Share) -> u64 {
-        let mut sum = Share::default();
+impl NodeUsage {
+    /// The part of a resource that is in use or reserved, in thousandths.
+    fn utilization(&self, of: impl Fn(&NumaUsage) -> ResourceUsage) -> u64 {
+        let mut sum = ResourceUsage::default();
         self.numa.iter().for_each(|numa| sum.add(of(numa)));
-        let full = u128::from(sum.kept.saturating_add(sum.held)) * 1000;
+        let full = u128::from(sum.reserved.saturating_add(sum.used)) * 1000;
         u64::try_from(full / u128::from(sum.total.max(1))).unwrap_or(u64::MAX)
     }
 }
 
-fn roomiest(nodes: &[NodeUse]) -> Option<Roomiest> {
-    let mut best: Option<Roomiest> = None;
+fn largest_free(nodes: &[NodeUsage]) -> Option<LargestFree> {
+    let mut best: Option<LargestFree> = None;
     for node in nodes {
         for numa in &node.numa {
             let Some(numa_node) = numa.numa_node else {
                 continue;
             };
             let memory = (numa.memory.total > 0).then_some(numa.memory.free);
-            let room = (numa.cpus.free, memory);
+            let free = (numa.cpus.free, memory);
             if best
                 .as_ref()
-                .is_none_or(|best| room > (best.free_cpus, best.free_memory))
+                .is_none_or(|best| free > (best.free_cpus, best.free_memory))
             {
-                best = Some(Roomiest {
+                best = Some(LargestFree {
                     node: node.node.clone(),
                     numa_node,
-                    free_cpus: room.0,
-                    free_memory: room.1,
+                    free_cpus: free.0,
+                    free_memory: free.1,
                 });
             }
         }
@@ -143,29 +143,29 @@ fn roomiest(nodes: &[NodeUse]) -> Option<Roomiest> {
     best
 }
 
-fn text(report: &Report, described: &str) -> String {
+fn text(report: &TopReport, described: &str) -> String {
     let width = output::width();
-    let mut cpus = Share::default();
+    let mut cpus = ResourceUsage::default();
     let numa = report.nodes.iter().flat_map(|node| &node.numa);
     numa.for_each(|numa| cpus.add(numa.cpus));
     let reported = report.nodes.iter().flat_map(|node| &node.numa);
     let reported = reported.filter(|numa| numa.numa_node.is_some()).count();
     let head = format!(
-        "{}, {} ({described}): {} of {} CPUs held by pods, {} free.",
+        "{}, {} ({described}): {} of {} CPUs used by pods, {} free.",
         count(report.nodes.len(), "node", "nodes"),
         count(reported, "NUMA node", "NUMA nodes"),
-        cpus.held,
+        cpus.used,
         cpus.total,
         cpus.free,
     );
     let mut text = paragraph("", &head, 2, width);
-    if let Some(room) = &report.roomiest {
-        let cpus = usize::try_from(room.free_cpus).unwrap_or(usize::MAX);
-        let memory = room.free_memory.map(amount::bytes);
+    if let Some(largest) = &report.largest_free {
+        let cpus = usize::try_from(largest.free_cpus).unwrap_or(usize::MAX);
+        let memory = largest.free_memory.map(amount::bytes);
         let sentence = format!(
-            "Roomiest: {} NUMA node {}, {}{} free.",
-            room.node,
-            room.numa_node,
+            "Largest on one NUMA node: {} NUMA node {}, {}{} free.",
+            largest.node,
+            largest.numa_node,
             count(cpus, "CPU", "CPUs"),
             memory.map_or_else(String::new, |memory| format!(" and {memory}"))
         );
@@ -174,7 +174,7 @@ fn text(report: &Report, described: &str) -> String {
     text.push('\n');
     text.push_str(&rows(&report.nodes));
     if !report.nodes.is_empty() {
-        text.push_str("\n# held by pods   = kept for the system   . free\n");
+        text.push_str("\n# used by pods   = reserved for the system   . free\n");
     }
     if !report.notes.is_empty() {
         text.push('\n');
@@ -185,10 +185,10 @@ fn text(report: &Report, described: &str) -> String {
     text
 }
 
-/// One line per NUMA node; devices that do not fit get lines of their own.
-fn rows(nodes: &[NodeUse]) -> String {
+/// One line per NUMA node; devices that do not fit continue on further lines.
+fn rows(nodes: &[NodeUsage]) -> String {
     let names = nodes.iter().map(|node| node.node.as_str().chars().count());
-    let wide = names.max().unwrap_or(0).clamp(4, LONGEST);
+    let wide = names.max().unwrap_or(0).clamp(4, MAX_NAME);
     let mut text = format!(
         "{:<wide$} NUMA {:<18} {:<22} devices free\n",
         "node", "CPUs free", "memory free"
@@ -230,36 +230,36 @@ fn rows(nodes: &[NodeUse]) -> String {
     text
 }
 
-/// `####==......`: what pods hold, what is kept, what is free.
-fn bar(share: Share) -> String {
+/// `####==......`: used, reserved and free.
+fn bar(share: ResourceUsage) -> String {
     let total = u128::from(share.total);
     if total == 0 {
         return format!("{:<BAR$}", "-");
     }
     let signs = |amount: u64| {
         let exact = u128::from(amount) * BAR as u128;
-        // A little is never nothing.
+        // At least one sign for every amount above 0.
         let rounded = (exact + total / 2) / total;
         usize::try_from(rounded.max(u128::from(amount > 0))).unwrap_or(BAR)
     };
-    let kept = signs(share.kept).min(BAR);
-    let room = usize::from(share.free > 0);
-    let held = signs(share.held).min(BAR.saturating_sub(kept + room));
-    let held = match (share.held > 0, held) {
+    let reserved = signs(share.reserved).min(BAR);
+    let least_free = usize::from(share.free > 0);
+    let used = signs(share.used).min(BAR.saturating_sub(reserved + least_free));
+    let used = match (share.used > 0, used) {
         (true, 0) => 1,
-        (_, held) => held,
+        (_, used) => used,
     };
-    let free = BAR.saturating_sub(held + kept);
+    let free = BAR.saturating_sub(used + reserved);
     format!(
         "{}{}{}",
-        "#".repeat(held),
-        "=".repeat(kept),
+        "#".repeat(used),
+        "=".repeat(reserved),
         ".".repeat(free)
     )
 }
 
 /// `60/64G`.
-fn short_bytes(share: Share) -> String {
+fn short_bytes(share: ResourceUsage) -> String {
     if share.total == 0 {
         return String::new();
     }
@@ -271,7 +271,7 @@ fn short_bytes(share: Share) -> String {
 }
 
 /// `gpu 1/4`.
-fn device((name, share): (&String, &Share)) -> String {
+fn device((name, share): (&String, &ResourceUsage)) -> String {
     let kind = name.rsplit('/').next().unwrap_or_default();
     format!("{} {}/{}", shortened(kind, 14), share.free, share.total)
 }
@@ -287,32 +287,32 @@ fn shortened(name: &str, wide: usize) -> String {
 mod tests {
     use super::*;
 
-    fn share(total: u64, kept: u64, held: u64) -> Share {
-        Share {
+    fn usage(total: u64, reserved: u64, used: u64) -> ResourceUsage {
+        ResourceUsage {
             total,
-            kept,
-            held,
-            free: total - kept - held,
+            reserved,
+            used,
+            free: total - reserved - used,
         }
     }
 
     #[test]
-    fn a_bar_is_always_as_long_and_shows_the_least_of_everything() {
-        for (share, drawn) in [
-            (share(16, 0, 0), "............"),
-            (share(16, 0, 16), "############"),
-            (share(16, 2, 14), "##########=="),
-            (share(16, 4, 4), "###===......"),
-            (share(1000, 1, 998), "##########=."),
-            (share(1000, 0, 1), "#..........."),
-            (share(0, 0, 0), "-           "),
+    fn a_bar_has_a_fixed_length_and_a_sign_for_every_amount_above_0() {
+        for (one, drawn) in [
+            (usage(16, 0, 0), "............"),
+            (usage(16, 0, 16), "############"),
+            (usage(16, 2, 14), "##########=="),
+            (usage(16, 4, 4), "###===......"),
+            (usage(1000, 1, 998), "##########=."),
+            (usage(1000, 0, 1), "#..........."),
+            (usage(0, 0, 0), "-           "),
         ] {
-            assert_eq!(bar(share), drawn, "{share:?}");
+            assert_eq!(bar(one), drawn, "{one:?}");
         }
     }
 
     #[test]
-    fn nodes_are_selected_by_all_of_their_labels() {
+    fn a_selector_requires_all_its_labels() {
         let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
         for (selector, expected) in [
             (None, true),

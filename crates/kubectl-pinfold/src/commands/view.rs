@@ -1,4 +1,4 @@
-//! `kubectl pinfold view node`: a node with everybody on it, as text or as a picture.
+//! `kubectl pinfold view node`: a drawing of a node with the CPUs, memory and devices of its pods.
 
 use std::process::ExitCode;
 
@@ -15,13 +15,13 @@ use super::occupancy;
 use crate::args::{NodeViewArgs, ViewFormat};
 use pinfold_terminal::{Failure, output};
 
-/// A node for programs.
+/// The result as JSON or YAML.
 #[derive(Serialize)]
-struct Report<'a> {
+struct NodeViewReport<'a> {
     node: &'a str,
     decider: String,
-    /// Whether CPUs have their real numbers.
-    numbered: bool,
+    /// Whether CPU ids are real; otherwise they are placeholders.
+    real_ids: bool,
     pods: usize,
     occupancy: &'a Occupancy,
     notes: &'a [String],
@@ -33,40 +33,40 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
     let name = NodeName::from(args.name.as_str());
     let Some(found) = sources.get(&name) else {
         return Err(Failure::BadInput(format!(
-            "no node {name} in this cluster of {}",
+            "no node {name} among the {} nodes of the cluster",
             sources.len()
         )));
     };
     if let Some(why) = state.unreadable.get(&name) {
         return Err(Failure::BadInput(format!(
-            "what {name} reports cannot be understood: {why}"
+            "{name} has an invalid report: {why}"
         )));
     }
-    let Some(portrait) = occupancy::portrait(&state, found) else {
+    let Some(view) = occupancy::node_view(&state, found) else {
         return Err(Failure::BadInput(format!(
-            "nobody reports the NUMA nodes of {name}: run the agent there, or anything else that publishes a \
-             NodeResourceTopology"
+            "{name} reports no NUMA topology: run pinfold-agent on it, or another publisher of \
+             NodeResourceTopology objects"
         )));
     };
     let pods = found.pods.len();
-    let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
-    let report = Report {
+    let plan = MachineLayout::new(&view.machine, &view.occupancy);
+    let report = NodeViewReport {
         node: &args.name,
-        decider: state.reading.decider.to_string(),
-        numbered: !state.counted.contains(&name),
+        decider: state.options.decider.to_string(),
+        real_ids: !state.counted.contains(&name),
         pods,
-        occupancy: &portrait.occupancy,
+        occupancy: &view.occupancy,
         notes: &state.notes,
     };
     match args.output {
         ViewFormat::Json => output::print_json(&report)?,
         ViewFormat::Yaml => output::print_yaml(&report)?,
         ViewFormat::Svg => {
-            let title = match report.numbered {
+            let title = match report.real_ids {
                 true => args.name.clone(),
-                false => format!("{name} (numbers of CPUs and devices are stand-ins)"),
+                false => format!("{name} (CPU and device ids are placeholders)"),
             };
-            let picture = svg::draw(&plan, &portrait.occupancy, &title);
+            let picture = svg::draw(&plan, &view.occupancy, &title);
             output::print(&picture)?;
         }
         ViewFormat::Text => {
@@ -74,13 +74,13 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
             let mut text = format!("{name} ({})\n", state.described());
             text.push_str(&grid::draw(
                 &plan,
-                &portrait.occupancy,
+                &view.occupancy,
                 Legend::Holdings,
                 width,
                 colour,
             ));
-            if !report.numbered {
-                let note = "the numbers of CPUs and devices are stand-ins: the node reports counts";
+            if !report.real_ids {
+                let note = "CPU and device ids are placeholders: the node reports counts only";
                 text.push('\n');
                 text.push_str(&paragraph("Note: ", note, 6, width));
             }

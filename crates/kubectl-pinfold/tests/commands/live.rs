@@ -130,9 +130,9 @@ fn lists_that_are_forbidden_or_not_served_become_notes() {
     assert_eq!(bare.code, 0, "{}", bare.stderr);
     let text = bare.stdout.replace("\n      ", " ");
     for expected in [
-        "the cluster serves no noderesourcetopologies: nobody reports NUMA nodes",
+        "the cluster serves no noderesourcetopologies: no node reports its NUMA topology",
         "pods cannot be listed (GET /api/v1/pods",
-        "403 not allowed): nobody knows who runs where",
+        "403 not allowed): the pods of nodes are unknown",
     ] {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
@@ -148,7 +148,7 @@ fn lists_that_are_forbidden_or_not_served_become_notes() {
     let text = humble.stdout.replace("\n      ", " ");
     assert_eq!(humble.code, 1, "{}", humble.stderr);
     assert!(
-        text.contains("pods may only be listed below /api/v1/namespaces/ml/pods"),
+        text.contains("pods can only be listed at /api/v1/namespaces/ml/pods"),
         "{text}"
     );
     assert!(

@@ -1,15 +1,15 @@
-//! [`FrameRewriter`]: finds the header blocks among the frames of a client and writes them again.
+//! [`FrameRewriter`]: finds the header blocks in a client's HTTP/2 frames and encodes them again.
 
 use tonic::codegen::http::uri::Authority;
 
 use super::hpack::{HpackDecoder, HpackError, literal};
 
-/// What a client sends before its first frame.
+/// The client's connection preface.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER: usize = 9;
-/// The longest frame of headers: what every server takes, and what ours announces.
+/// Limit of the size of a header frame: HTTP/2's default, which our server announces.
 const MAX_FRAME: usize = 16 * 1024;
-/// The longest header block as it comes, in bytes and in frames. Requests here have a few hundred bytes.
+/// Limits of the encoded size and the number of frames of a header block. Requests here have a few hundred bytes.
 const MAX_BLOCK: usize = 32 * 1024;
 const MAX_FRAMES: usize = 32;
 
@@ -19,50 +19,50 @@ const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// The bytes of a priority.
+/// The length of the priority fields.
 const PRIORITY_LENGTH: usize = 5;
 
-/// The name instead of one that cannot be read.
+/// The authority that replaces an invalid one.
 const LOCALHOST: &[u8] = b"localhost";
 
-/// How a client broke the rules.
+/// Violations of the HTTP/2 framing rules by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A frame of headers is longer than the server takes.
-    #[error("a frame of headers is too long")]
+    /// A header frame is longer than the server accepts.
+    #[error("a header frame is too long")]
     Frame,
-    /// A header block is longer than any request needs.
+    /// A header block is too long.
     #[error("a header block is too long")]
     HeaderBlock,
-    /// Padding or priority do not fit into their frame.
-    #[error("a frame of headers is shorter than it says")]
+    /// The padding or the priority exceeds its frame.
+    #[error("the padding or priority of a header frame exceeds its length")]
     Padding,
-    /// A header block is interrupted by other frames, or begins in the middle.
-    #[error("a header block is not in one piece")]
+    /// A header block is interrupted by other frames, or starts with a continuation.
+    #[error("a header block is interrupted")]
     Interrupted,
     /// A header block cannot be decompressed.
     #[error(transparent)]
     Headers(#[from] HpackError),
 }
 
-/// The frames of one client, as far as they have come.
+/// Rewrites the frames of one client.
 #[derive(Debug, Default)]
 pub struct FrameRewriter {
     decoder: HpackDecoder,
     at: FramePosition,
-    /// Bytes of the preface that have passed.
+    /// Bytes of the preface that have been read.
     preface: usize,
     block: Option<HeaderBlock>,
 }
 
-/// Where in the frames the next byte is.
+/// The position in the stream of frames.
 #[derive(Debug)]
 enum FramePosition {
-    /// In the header of a frame, of which these bytes have come.
+    /// In a frame's header, of which these bytes have been read.
     Header(Vec<u8>),
-    /// In a frame that passes as it is, with so many bytes to come.
+    /// In a frame that is copied unchanged, with this many bytes left.
     Passing(usize),
-    /// In a frame of headers, of which these bytes have come.
+    /// In a header frame, of which these bytes have been read.
     Headers { head: FrameHeader, payload: Vec<u8> },
 }
 
@@ -75,7 +75,7 @@ struct FrameHeader {
     stream: [u8; 4],
 }
 
-/// A header block that is not complete.
+/// A header block whose last frame has not been read yet.
 #[derive(Debug)]
 struct HeaderBlock {
     stream: [u8; 4],
@@ -91,10 +91,10 @@ impl Default for FramePosition {
 }
 
 impl FrameRewriter {
-    /// Takes what the client sent next, and adds to `out` what the server is to read instead.
+    /// Rewrites the next bytes of the client and appends the result to `out`.
     ///
     /// # Errors
-    /// If the client breaks the rules: the connection is of no more use.
+    /// If the client violates the framing rules: the connection cannot be used any more.
     pub fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), FrameError> {
         let preface = bytes.len().min(PREFACE.len() - self.preface);
         out.extend_from_slice(take(&mut bytes, preface));
@@ -128,7 +128,7 @@ impl FrameRewriter {
         Ok(())
     }
 
-    /// A frame begins.
+    /// Handles the header of a frame.
     fn begin(&mut self, header: [u8; HEADER], out: &mut Vec<u8>) -> Result<(), FrameError> {
         let [a, b, c, kind, flags, stream @ ..] = header;
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
@@ -162,7 +162,7 @@ impl FrameRewriter {
         Ok(())
     }
 
-    /// A frame of headers is complete.
+    /// Handles a complete header frame.
     fn headers(
         &mut self,
         head: FrameHeader,
@@ -202,7 +202,7 @@ impl FrameRewriter {
     }
 }
 
-/// The part of a header block in a frame: without its padding and priority.
+/// The part of a header block in a frame, without padding and priority.
 fn fragment(flags: u8, payload: &[u8]) -> Option<&[u8]> {
     let (padding, mut rest) = match flags & PADDED {
         0 => (0, payload),
@@ -214,7 +214,7 @@ fn fragment(flags: u8, payload: &[u8]) -> Option<&[u8]> {
     rest.get(..rest.len().checked_sub(usize::from(padding))?)
 }
 
-/// Writes a header block as one frame, or as many as it needs.
+/// Writes a header block, in several frames if it is too long for one.
 fn write(block: &HeaderBlock, bytes: &[u8], out: &mut Vec<u8>) {
     let mut left = bytes;
     let mut kind = HEADERS;
@@ -238,7 +238,7 @@ fn write(block: &HeaderBlock, bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Takes up to `count` bytes from the front.
+/// Splits off up to `count` bytes from the front.
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(count.min(bytes.len()));
     *bytes = rest;

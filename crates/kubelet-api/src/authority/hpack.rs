@@ -1,46 +1,46 @@
-//! Header compression (RFC 7541): a decoder with its table, and the one form that needs none.
+//! HPACK (RFC 7541): a decoder with its dynamic table, and an encoder that does not use the table.
 
 use std::collections::VecDeque;
 
 use super::huffman;
 
-/// The size of the table that a client may use: the default, which our server does not change.
+/// The size of the client's dynamic table: HTTP/2's default, which our server does not change.
 const MAX_TABLE: usize = 4096;
-/// The most that a block may say once it is decompressed: references to the table make much of few bytes.
+/// Limit of the decompressed size of a block: references to the table can expand a lot.
 const MAX_LIST: usize = 32 * 1024;
-/// What an entry costs beyond its name and value.
+/// The size of a table entry besides its name and value.
 const OVERHEAD: usize = 32;
 
-/// Why a header block cannot be decompressed.
+/// Errors of decompressing a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HpackError {
-    /// It ends in the middle of something.
+    /// The block ends within a field.
     #[error("a header block ends too early")]
     Short,
-    /// A number has more digits than any that makes sense.
+    /// An integer is too large.
     #[error("a number in a header block is too large")]
     Number,
-    /// It refers to an entry that is not in the table.
-    #[error("a header block refers to an entry that is not there")]
+    /// An index is not in the table.
+    #[error("a header block refers to an index that is not in the table")]
     Index,
-    /// The table is resized in the wrong place, or beyond what the server allows.
+    /// The table is resized after the first field, or beyond the server's limit.
     #[error("a header block resizes the table beyond its bounds")]
     Resize,
-    /// A text is not a valid Huffman code.
+    /// A string is not valid Huffman code.
     #[error("a header has an invalid Huffman code")]
     Huffman,
-    /// It is longer than any request needs.
-    #[error("a header block says too much")]
+    /// The decompressed block is too large.
+    #[error("a decompressed header block is too large")]
     TooLong,
 }
 
 /// A header: name and value.
 pub(super) type HeaderField = (Vec<u8>, Vec<u8>);
 
-/// Decompresses the header blocks of one connection, in their order.
+/// Decompresses the header blocks of one connection, in order.
 #[derive(Debug)]
 pub(super) struct HpackDecoder {
-    /// The latest entry first.
+    /// The dynamic table, latest entry first.
     table: VecDeque<HeaderField>,
     size: usize,
     limit: usize,
@@ -56,20 +56,20 @@ impl Default for HpackDecoder {
     }
 }
 
-/// How a header is written, by its first bits.
+/// The representation of a header field, given by its first bits.
 enum FieldForm {
-    /// All of it is in the table.
+    /// Name and value are in the table.
     Indexed,
-    /// Its value follows; the header goes into the table.
+    /// The value follows; the field is added to the table.
     Kept,
-    /// Its value follows; the table stays.
+    /// The value follows; the field is not added to the table.
     Once,
-    /// Not a header: the table is resized.
+    /// Not a field: resizes the table.
     Resize,
 }
 
 impl HpackDecoder {
-    /// The headers of the next block.
+    /// Decompresses the next block.
     pub(super) fn block(&mut self, mut bytes: &[u8]) -> Result<Vec<HeaderField>, HpackError> {
         let mut fields: Vec<HeaderField> = Vec::new();
         let mut total = 0;
@@ -111,7 +111,7 @@ impl HpackDecoder {
         Ok(fields)
     }
 
-    /// The entry of this number: those that everybody knows come first.
+    /// The entry with this index: first the static table, then the dynamic one.
     fn entry(&self, number: usize) -> Result<HeaderField, HpackError> {
         let position = number.checked_sub(1).ok_or(HpackError::Index)?;
         if let Some((name, value)) = STATIC.get(position) {
@@ -121,7 +121,7 @@ impl HpackDecoder {
         entry.cloned().ok_or(HpackError::Index)
     }
 
-    /// Puts a header into the table. One that is larger than the table empties it.
+    /// Adds a field to the table. A field larger than the table empties it.
     fn keep(&mut self, field: &HeaderField) {
         let cost = cost(field);
         self.shrink(self.limit.saturating_sub(cost));
@@ -131,7 +131,7 @@ impl HpackDecoder {
         }
     }
 
-    /// Drops the oldest entries until the rest has this size.
+    /// Evicts the oldest entries until the table has this size.
     fn shrink(&mut self, size: usize) {
         while self.size > size {
             let Some(oldest) = self.table.pop_back() else {
@@ -146,14 +146,14 @@ fn cost((name, value): &HeaderField) -> usize {
     name.len() + value.len() + OVERHEAD
 }
 
-/// A number whose first digit is in the low `bits` of the first byte.
+/// Decodes an integer with a prefix of `bits` bits.
 fn number(bytes: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     let mask = (1_usize << bits) - 1;
     let mut value = usize::from(byte(bytes)?) & mask;
     if value < mask {
         return Ok(value);
     }
-    // Three digits go up to two million, more than anything here may count.
+    // Three bytes reach two million, more than any valid value here.
     for shift in [0, 7, 14] {
         let digit = byte(bytes)?;
         value += usize::from(digit & 0x7f) << shift;
@@ -164,7 +164,7 @@ fn number(bytes: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     Err(HpackError::Number)
 }
 
-/// A text, as it is or in Huffman code.
+/// Decodes a string, plain or in Huffman code.
 fn text(bytes: &mut &[u8]) -> Result<Vec<u8>, HpackError> {
     let is_huffman = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let length = number(bytes, 7)?;
@@ -182,7 +182,7 @@ fn byte(bytes: &mut &[u8]) -> Result<u8, HpackError> {
     Ok(first)
 }
 
-/// Writes a header in the form that needs no table and leaves it alone.
+/// Encodes a field as a literal that is not added to the table.
 pub(super) fn literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.push(0);
     for text in [name, value] {
@@ -191,7 +191,7 @@ pub(super) fn literal(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The length of a text that is not in Huffman code.
+/// Encodes the length of a plain string.
 fn write_length(length: usize, out: &mut Vec<u8>) {
     let low = |value: usize| u8::try_from(value & 0x7f).unwrap_or_default();
     let Some(mut rest) = length.checked_sub(0x7f) else {
@@ -206,7 +206,7 @@ fn write_length(length: usize, out: &mut Vec<u8>) {
     out.push(low(rest));
 }
 
-/// The entries that everybody knows (RFC 7541, appendix A).
+/// The static table (RFC 7541, appendix A).
 const STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

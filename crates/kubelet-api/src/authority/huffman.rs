@@ -1,15 +1,15 @@
-//! The Huffman code of header compression (RFC 7541, appendix B).
+//! The Huffman code of HPACK (RFC 7541, appendix B).
 //!
-//! The code is canonical: codes of one length follow each other in the order of their symbols, and the first of a
-//! length follows the last of the length before. So the lengths say everything.
+//! The code is canonical: codes of one length are consecutive in the order of their symbols, and the first code of a
+//! length follows the last code of the previous length. So the lengths determine the code.
 
-/// The longest code.
+/// The length of the longest code.
 const LONGEST: usize = 30;
 
-/// A symbol that means the end of a text and never occurs in one.
+/// The end-of-string symbol, which must not occur in a string.
 const END: usize = 256;
 
-/// The length of every symbol's code.
+/// The code length of every symbol.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -31,7 +31,7 @@ const LENGTHS: [u8; 257] = [
     30,
 ];
 
-/// The symbols in the order of their codes, and how many there are of each length.
+/// The symbols in the order of their codes, and the number of codes of each length.
 struct HuffmanCode {
     symbols: [u16; 257],
     counts: [u32; LONGEST + 1],
@@ -64,10 +64,10 @@ const fn code() -> HuffmanCode {
     HuffmanCode { symbols, counts }
 }
 
-/// The text that `bytes` stand for. `None` if they are no code, or end with more than the padding of one byte.
+/// Decodes a string. `None` if `bytes` are not valid code, or end with more than the padding of one byte.
 pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(bytes.len().saturating_mul(8) / 5);
-    // The bits of the code so far, and where the codes of their number begin.
+    // The bits of the current code, and the first code of their length.
     let (mut bits, mut length) = (0_u32, 0);
     let (mut first, mut place) = (0_u32, 0_u32);
     for byte in bytes {
@@ -79,7 +79,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
             let offset = bits.checked_sub(first)?;
             if offset < count {
                 let found = usize::try_from(place + offset).ok()?;
-                // The end of a text must not occur in it.
+                // The end-of-string symbol must not occur.
                 text.push(u8::try_from(*CODE.symbols.get(found)?).ok()?);
                 (bits, length, first, place) = (0, 0, 0, 0);
             } else {
@@ -88,7 +88,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
             }
         }
     }
-    // What is left pads the last byte with the beginning of the code of the end: ones.
+    // The rest pads the last byte with the first bits of the end-of-string symbol: ones.
     let is_padding = length < 8 && bits == (1 << length) - 1;
     is_padding.then_some(text)
 }

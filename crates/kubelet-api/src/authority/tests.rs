@@ -36,7 +36,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What the server reads when a client sends these frames after the preface.
+/// The bytes that the server reads when a client sends these frames after the preface.
 fn passed(frames: &[Vec<u8>]) -> Result<Vec<u8>, FrameError> {
     let mut out = Vec::new();
     FrameRewriter::default().pass(&[PREFACE, &frames.concat()].concat(), &mut out)?;
@@ -71,7 +71,7 @@ fn decoded(decoder: &mut HpackDecoder, block: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_authority_that_cannot_be_read_becomes_localhost() {
+fn an_invalid_authority_is_replaced_by_localhost() {
     for (named, read) in [
         (SOCKET, "localhost"),
         ("/var/lib/kubelet/device-plugins/kubelet.sock", "localhost"),
@@ -89,9 +89,9 @@ fn an_authority_that_cannot_be_read_becomes_localhost() {
     }
 }
 
-/// What Go's encoder writes for two requests: the second refers to the first.
+/// Two requests as Go's encoder writes them: the second refers to the first.
 #[test]
-fn what_a_client_keeps_in_its_table_is_followed() {
+fn the_client_s_dynamic_table_is_tracked() {
     let blocks = [FIRST, SECOND].map(hex);
     let expected = literals(&[
         (":method", "POST"),
@@ -107,7 +107,7 @@ fn what_a_client_keeps_in_its_table_is_followed() {
 
 /// RFC 7541, appendices C.3 and C.4: the same requests, plain and in Huffman code.
 #[test]
-fn the_examples_of_the_standard_are_decoded() {
+fn the_examples_of_the_rfc_are_decoded() {
     let plain = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -152,7 +152,7 @@ fn the_examples_of_the_standard_are_decoded() {
 }
 
 #[test]
-fn every_byte_has_its_huffman_code() {
+fn every_byte_is_decoded_from_huffman_code() {
     let all: Vec<u8> = (0..=255).collect();
     assert_eq!(huffman::decode(&hex(EVERY_BYTE)), Some(all));
     for (code, why) in [
@@ -166,7 +166,7 @@ fn every_byte_has_its_huffman_code() {
 
 /// A table of 100 bytes has room for two headers of 34 bytes, so the third drops the first.
 #[test]
-fn old_headers_leave_the_table_as_the_client_expects() {
+fn the_oldest_headers_are_evicted_from_the_table() {
     let mut decoder = HpackDecoder::default();
     let block = "3f45 4001 6101 31 4001 6201 32 4001 6301 33 be bf";
     let names: String = decoded(&mut decoder, block)
@@ -180,7 +180,7 @@ fn old_headers_leave_the_table_as_the_client_expects() {
 }
 
 #[test]
-fn blocks_that_break_the_rules_are_errors() {
+fn invalid_header_blocks_are_errors() {
     for (block, error) in [
         ("80", HpackError::Index),
         ("be", HpackError::Index),
@@ -201,7 +201,7 @@ fn blocks_that_break_the_rules_are_errors() {
 
 /// One header of 4000 bytes, then a reference to it in every byte.
 #[test]
-fn a_block_cannot_grow_without_bound() {
+fn the_decompressed_size_of_a_block_is_limited() {
     let mut bomb = hex("4001 617f a11e");
     bomb.extend(std::iter::repeat_n(b'x', 4000));
     bomb.extend(std::iter::repeat_n(0xbe, 10_000));
@@ -212,7 +212,7 @@ fn a_block_cannot_grow_without_bound() {
 }
 
 #[test]
-fn padding_priority_and_pieces_do_not_matter() {
+fn padding_priority_and_continuations_are_handled() {
     let block = literals(&[(":authority", SOCKET), ("te", "trailers")]);
     let expected = frame(
         1,
@@ -240,7 +240,7 @@ fn padding_priority_and_pieces_do_not_matter() {
 }
 
 #[test]
-fn frames_that_break_the_rules_are_errors() {
+fn invalid_frames_are_errors() {
     let block = literals(&[("te", "trailers")]);
     let long = vec![0; 16 * 1024 + 1];
     let endless: Vec<Vec<u8>> = std::iter::once(frame(1, 0, 1, &block))
@@ -267,7 +267,7 @@ fn frames_that_break_the_rules_are_errors() {
 }
 
 #[test]
-fn a_block_that_grows_beyond_a_frame_goes_on_in_others() {
+fn a_rewritten_block_longer_than_a_frame_is_continued() {
     let value = "v".repeat(10_000);
     let block = literals(&[("a", value.as_str()), ("b", value.as_str())]);
     let (front, back) = block.split_at(16 * 1024);
@@ -275,7 +275,7 @@ fn a_block_that_grows_beyond_a_frame_goes_on_in_others() {
     assert_eq!(passed(&sent), Ok(sent.concat()));
 }
 
-/// A stream that has all its bytes at once.
+/// A stream with all its bytes available at once.
 struct Sent<'a>(&'a [u8]);
 
 impl AsyncRead for Sent<'_> {
@@ -291,9 +291,9 @@ impl AsyncRead for Sent<'_> {
     }
 }
 
-/// Hundreds of blocks of a few bytes, each of which unpacks to many.
+/// Hundreds of blocks of a few bytes, each of which decompresses to many.
 #[test]
-fn what_waits_to_be_read_is_bounded_however_well_it_was_compressed() {
+fn the_unread_bytes_are_bounded_whatever_their_compression() {
     let mut first = hex("4001 617f a11e");
     first.extend(std::iter::repeat_n(b'x', 4000));
     let mut sent = [PREFACE.to_vec(), frame(1, 0x4, 1, &first)].concat();
@@ -318,7 +318,7 @@ fn what_waits_to_be_read_is_bounded_however_well_it_was_compressed() {
 }
 
 proptest! {
-    /// However the bytes are cut, and whatever they are: nothing panics, and the cuts do not show.
+    /// Any bytes, split anywhere: nothing panics, and the splits do not change the result.
     #[test]
     fn cuts_do_not_show(
         frames in prop::collection::vec(

@@ -1,8 +1,8 @@
-//! What is said when devices are chosen, given to a container, and about to be used.
+//! Messages of `GetPreferredAllocation`, `Allocate` and `PreStartContainer`.
 
 use std::collections::BTreeMap;
 
-/// A question for advice, about one container at a time.
+/// A request for the plugin's preferred devices, per container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PreferredAllocationRequest {
     /// The containers.
@@ -10,21 +10,21 @@ pub struct PreferredAllocationRequest {
     pub container_requests: Vec<ContainerPreferredAllocationRequest>,
 }
 
-/// Which devices of these should a container get?
+/// The devices that a container could get, and how many it needs.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerPreferredAllocationRequest {
-    /// The devices to choose from.
+    /// The available devices.
     #[prost(string, repeated, tag = "1")]
     pub available_device_ids: Vec<String>,
-    /// Those of them that the container gets in any case.
+    /// The available devices that must be among the chosen ones.
     #[prost(string, repeated, tag = "2")]
     pub must_include_device_ids: Vec<String>,
-    /// How many it gets.
+    /// The number of devices to choose.
     #[prost(int32, tag = "3")]
     pub allocation_size: i32,
 }
 
-/// The advice, one for each container asked about.
+/// The preferred devices, one entry per container of the request.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PreferredAllocationResponse {
     /// The containers.
@@ -32,7 +32,7 @@ pub struct PreferredAllocationResponse {
     pub container_responses: Vec<ContainerPreferredAllocationResponse>,
 }
 
-/// The devices that a container should get.
+/// The preferred devices of a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerPreferredAllocationResponse {
     /// Their ids.
@@ -40,15 +40,15 @@ pub struct ContainerPreferredAllocationResponse {
     pub device_ids: Vec<String>,
 }
 
-/// Devices are given to containers.
+/// A request to allocate devices to containers.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AllocateRequest {
-    /// The containers. The kubelet always names one.
+    /// The containers. The kubelet sends exactly one.
     #[prost(message, repeated, tag = "1")]
     pub container_requests: Vec<ContainerAllocateRequest>,
 }
 
-/// The devices that a container gets.
+/// The devices to allocate to a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerAllocateRequest {
     /// Their ids.
@@ -56,7 +56,7 @@ pub struct ContainerAllocateRequest {
     pub devices_ids: Vec<String>,
 }
 
-/// What the containers need, one answer for each.
+/// The changes to the containers, one entry per container of the request.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AllocateResponse {
     /// The containers.
@@ -64,7 +64,7 @@ pub struct AllocateResponse {
     pub container_responses: Vec<ContainerAllocateResponse>,
 }
 
-/// What has to be in a container so that it can use its devices.
+/// The changes to a container that its devices need.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerAllocateResponse {
     /// Environment variables.
@@ -79,21 +79,21 @@ pub struct ContainerAllocateResponse {
     /// Annotations for the container runtime.
     #[prost(btree_map = "string, string", tag = "4")]
     pub annotations: BTreeMap<String, String>,
-    /// Devices of the Container Device Interface.
+    /// Devices of the Container Device Interface (CDI).
     #[prost(message, repeated, tag = "5")]
     pub cdi_devices: Vec<CdiDevice>,
 }
 
-/// A file or folder of the host in a container.
+/// A bind mount of a host path.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Mount {
-    /// Where it is in the container.
+    /// The path in the container.
     #[prost(string, tag = "1")]
     pub container_path: String,
-    /// Where it is on the host.
+    /// The path on the host.
     #[prost(string, tag = "2")]
     pub host_path: String,
-    /// It cannot be written.
+    /// Whether the mount is read-only.
     #[prost(bool, tag = "3")]
     pub read_only: bool,
 }
@@ -101,18 +101,18 @@ pub struct Mount {
 /// A device file in a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DeviceSpec {
-    /// Where it is in the container.
+    /// The path in the container.
     #[prost(string, tag = "1")]
     pub container_path: String,
-    /// Where it is on the host.
+    /// The path on the host.
     #[prost(string, tag = "2")]
     pub host_path: String,
-    /// What the container may do with it: some of `r` (read), `w` (write), `m` (make device files).
+    /// Permissions in the device cgroup: some of `r` (read), `w` (write), `m` (mknod).
     #[prost(string, tag = "3")]
     pub permissions: String,
 }
 
-/// A device of the Container Device Interface.
+/// A device of the Container Device Interface (CDI).
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CdiDevice {
     /// Its full name, such as `vendor.com/gpu=gpu1`.
@@ -120,7 +120,7 @@ pub struct CdiDevice {
     pub name: String,
 }
 
-/// A container is about to start with these devices.
+/// A request to prepare the devices of a container that is about to start.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PreStartContainerRequest {
     /// Their ids.
@@ -128,6 +128,6 @@ pub struct PreStartContainerRequest {
     pub devices_ids: Vec<String>,
 }
 
-/// The devices are ready.
+/// The devices are prepared.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct PreStartContainerResponse {}

@@ -1,19 +1,19 @@
-//! What a plugin lists.
+//! Messages of `ListAndWatch`.
 
 use prost::DecodeError;
 use prost::bytes::{Buf, BufMut};
 use prost::encoding::{DecodeContext, WireType, int32, message, skip_field};
 
-/// The health of a device that can be handed out. Every other word means that it cannot.
+/// The health of a device that can be allocated. Any other text means unhealthy.
 pub const HEALTHY: &str = "Healthy";
 
-/// The health of a device that is out of order.
+/// The health of a device that cannot be allocated.
 pub const UNHEALTHY: &str = "Unhealthy";
 
 /// All devices of a plugin.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ListAndWatchResponse {
-    /// The devices. What is missing here is gone.
+    /// The devices. A device that is not listed no longer exists.
     #[prost(message, repeated, tag = "1")]
     pub devices: Vec<Device>,
 }
@@ -21,13 +21,13 @@ pub struct ListAndWatchResponse {
 /// One device.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Device {
-    /// Its id, unique inside the resource.
+    /// Its id, unique within the resource.
     #[prost(string, tag = "1")]
     pub id: String,
     /// [`HEALTHY`] or [`UNHEALTHY`].
     #[prost(string, tag = "2")]
     pub health: String,
-    /// Where it is, if the plugin knows.
+    /// Its NUMA nodes, if the plugin reports them.
     #[prost(message, optional, tag = "3")]
     pub topology: Option<TopologyInfo>,
 }
@@ -35,21 +35,21 @@ pub struct Device {
 /// A NUMA node.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct NumaNode {
-    /// Its number.
+    /// Its id.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
 
-/// Where a device is.
+/// The NUMA nodes, or the CPU socket, of a device.
 ///
-/// Field 1 has had two meanings. Today it is a list of NUMA nodes; the first design had the number of a socket
-/// there, -1 for none. The wire tells them apart (a message is not a number), so both can be read, and neither
-/// is ever taken for the other.
+/// Field 1 has had two meanings. It is a list of NUMA nodes; in the API's first design it was the number of a CPU
+/// socket, -1 for none. The wire types differ (message and varint), so both can be decoded, and neither is mistaken for
+/// the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopologyInfo {
-    /// The NUMA nodes it is close to.
+    /// The NUMA nodes that the device is close to.
     pub nodes: Vec<NumaNode>,
-    /// The socket it is at, from plugins of the first design. The last one counts if there are several.
+    /// The CPU socket of the device, from plugins of the first design. The last one counts if there are several.
     pub socket: Option<i32>,
 }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use prost::Message;
 
-    /// `3: { 1: { 1: 1 } }` after id and health, as any other implementation writes it.
+    /// `3: { 1: { 1: 1 } }` after id and health, as other implementations encode it.
     const GPU: &[u8] =
         b"\x0a\x28GPU-fef8089b-4820-abfc-e83e-94318197576e\x12\x07Healthy\x1a\x04\x0a\x02\x08\x01";
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_the_first_design_is_never_taken_for_a_node() {
+    fn a_socket_of_the_first_design_is_not_decoded_as_a_node() {
         for (bytes, socket) in [
             (&b"\x08\x01"[..], 1),
             (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", -1),

@@ -1,33 +1,33 @@
-//! How a plugin makes itself known.
+//! Messages of `Register`.
 
-/// Nothing to say.
+/// An empty message.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Empty {}
 
-/// Which of the optional calls a plugin wants.
+/// The optional calls that a plugin implements.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct DevicePluginOptions {
-    /// `PreStartContainer` must be called before a container starts.
+    /// Whether `PreStartContainer` must be called before a container starts.
     #[prost(bool, tag = "1")]
     pub pre_start_required: bool,
-    /// `GetPreferredAllocation` may be called.
+    /// Whether `GetPreferredAllocation` may be called.
     #[prost(bool, tag = "2")]
     pub get_preferred_allocation_available: bool,
 }
 
-/// A plugin and the resource it offers.
+/// The registration of a plugin for one resource.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RegisterRequest {
-    /// The version of the interface that the plugin speaks.
+    /// The API version of the plugin.
     #[prost(string, tag = "1")]
     pub version: String,
-    /// The name of the plugin's socket in the directory of the kubelet's.
+    /// The name of the plugin's socket in the kubelet's plugin directory.
     #[prost(string, tag = "2")]
     pub endpoint: String,
     /// The resource, such as `vendor.com/gpu`.
     #[prost(string, tag = "3")]
     pub resource_name: String,
-    /// The options, which the kubelet does not read here: it asks with `GetDevicePluginOptions`.
+    /// The options. The kubelet ignores them here and calls `GetDevicePluginOptions`.
     #[prost(message, optional, tag = "4")]
     pub options: Option<DevicePluginOptions>,
 }

@@ -1,12 +1,12 @@
-//! What a node could give.
+//! Messages of `GetAllocatableResources`.
 
 use super::{ContainerDevices, ContainerMemory};
 
-/// Asks for what the node could give.
+/// A request for the node's allocatable resources.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct AllocatableResourcesRequest {}
 
-/// What the node could give if nobody held anything.
+/// The node's allocatable resources.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AllocatableResourcesResponse {
     /// Healthy devices.

@@ -1,6 +1,6 @@
-//! What a container holds.
+//! The resources of a container.
 
-/// What a container holds.
+/// The resources of a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerResources {
     /// Its name.
@@ -9,10 +9,10 @@ pub struct ContainerResources {
     /// Devices of device plugins.
     #[prost(message, repeated, tag = "2")]
     pub devices: Vec<ContainerDevices>,
-    /// CPUs of its own; none if it runs on the shared ones.
+    /// Exclusive CPUs; empty if it runs in the shared pool.
     #[prost(int64, repeated, tag = "3")]
     pub cpu_ids: Vec<i64>,
-    /// Memory that is set aside for it.
+    /// Memory reserved by the memory manager.
     #[prost(message, repeated, tag = "4")]
     pub memory: Vec<ContainerMemory>,
     /// Devices of resource claims.
@@ -26,7 +26,7 @@ pub struct ContainerMemory {
     /// `memory` or a page size, such as `hugepages-2Mi`.
     #[prost(string, tag = "1")]
     pub memory_type: String,
-    /// Bytes.
+    /// The size in bytes.
     #[prost(uint64, tag = "2")]
     pub size: u64,
     /// The nodes.
@@ -34,8 +34,8 @@ pub struct ContainerMemory {
     pub topology: Option<TopologyInfo>,
 }
 
-/// Devices of one resource that are close to the same NUMA nodes. The kubelet lists every device by itself, and
-/// once for each node that it is close to.
+/// Devices of one resource with the same NUMA nodes. The kubelet lists every device by itself, once for each of its
+/// nodes.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerDevices {
     /// The resource.
@@ -44,7 +44,7 @@ pub struct ContainerDevices {
     /// The devices.
     #[prost(string, repeated, tag = "2")]
     pub device_ids: Vec<String>,
-    /// The nodes, if the plugin tells them.
+    /// The nodes, if the plugin reports them.
     #[prost(message, optional, tag = "3")]
     pub topology: Option<TopologyInfo>,
 }
@@ -60,12 +60,12 @@ pub struct TopologyInfo {
 /// A NUMA node.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct NumaNode {
-    /// Its number.
+    /// Its id.
     #[prost(int64, tag = "1")]
     pub id: i64,
 }
 
-/// What a resource claim gives to a container.
+/// The devices of a resource claim.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct DynamicResource {
     /// The claim.
@@ -74,32 +74,32 @@ pub struct DynamicResource {
     /// The claim's namespace.
     #[prost(string, tag = "3")]
     pub claim_namespace: String,
-    /// What is allocated for it.
+    /// The devices allocated for it.
     #[prost(message, repeated, tag = "4")]
     pub claim_resources: Vec<ClaimResource>,
 }
 
-/// A device that is allocated for a claim.
+/// A device allocated for a resource claim.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ClaimResource {
-    /// Its names in the Container Device Interface.
+    /// Its CDI names.
     #[prost(message, repeated, tag = "1")]
     pub cdi_devices: Vec<CdiDevice>,
-    /// The driver that manages it.
+    /// The DRA driver.
     #[prost(string, tag = "2")]
     pub driver_name: String,
-    /// The pool it is from.
+    /// The resource pool.
     #[prost(string, tag = "3")]
     pub pool_name: String,
     /// Its name in the pool.
     #[prost(string, tag = "4")]
     pub device_name: String,
-    /// Which share of it, if it is shared.
+    /// The id of its share, if it is shared.
     #[prost(string, optional, tag = "5")]
     pub share_id: Option<String>,
 }
 
-/// A device of the Container Device Interface.
+/// A device of the Container Device Interface (CDI).
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CdiDevice {
     /// Its full name, such as `vendor.com/gpu=gpu1`.

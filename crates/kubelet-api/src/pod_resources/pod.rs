@@ -1,12 +1,12 @@
-//! Pods and the questions about them.
+//! Messages of `List` and `Get`.
 
 use super::ContainerResources;
 
-/// Asks for all pods.
+/// A request for all pods.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ListPodResourcesRequest {}
 
-/// All pods.
+/// The resources of all pods.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ListPodResourcesResponse {
     /// The pods.
@@ -14,7 +14,7 @@ pub struct ListPodResourcesResponse {
     pub pod_resources: Vec<PodResources>,
 }
 
-/// Asks for one pod.
+/// A request for one pod.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetPodResourcesRequest {
     /// Its name.
@@ -25,7 +25,7 @@ pub struct GetPodResourcesRequest {
     pub pod_namespace: String,
 }
 
-/// One pod.
+/// The resources of one pod.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetPodResourcesResponse {
     /// The pod.
@@ -33,7 +33,7 @@ pub struct GetPodResourcesResponse {
     pub pod_resources: Option<PodResources>,
 }
 
-/// What a pod holds.
+/// The resources of a pod's containers.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct PodResources {
     /// Its name.
@@ -42,7 +42,7 @@ pub struct PodResources {
     /// Its namespace.
     #[prost(string, tag = "2")]
     pub namespace: String,
-    /// Its containers, sidecars first; init containers that end are not listed.
+    /// Its containers, sidecars first; init containers that terminate are not listed.
     #[prost(message, repeated, tag = "3")]
     pub containers: Vec<ContainerResources>,
 }

@@ -1,11 +1,11 @@
 //! The fields of the configuration as a table: names, defaults, and what each is for.
 
-use pinfold_daemon::config::Field;
+use pinfold_daemon::config::ConfigField;
 use pinfold_daemon::fields;
 
 /// Every field.
 #[rustfmt::skip]
-pub const FIELDS: &[Field] = fields! {
+pub const FIELDS: &[ConfigField] = fields! {
     "mode" = "manage": "who pins: `manage` (Pinfold) or `mirror` (the kubelet; Pinfold reads and publishes)",
     "node" = "null": "the node's name in the cluster; without one what the variable `NODE_NAME` says, or the name of the host",
     "dialect" = "kubelet": "whose rules decide: `kubelet` or `koordinator`",

@@ -1,9 +1,9 @@
 //! Reading: every field with its place, so that one run shows all that is to mend.
 
-use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
-    Words, access, listen, one_of, path, path_or_none, period, section, switch, word,
+    Choices, access, boolean, choice, duration, listen_address, one_of, path, path_or_none, section,
 };
+use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
@@ -11,7 +11,7 @@ use super::{AgentConfig, Dialect, Direct, FIELDS, Mode, Partitions, Publication,
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
-    whole.reject_unknown(&members(FIELDS, ""), report);
+    whole.reject_unknown(&section_fields(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
     one_of(whole, "dialect", DIALECTS, &mut config.dialect, report);
     if let Some(place) = whole.get("node") {
@@ -40,7 +40,7 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
     if let Some(section) = section(whole, FIELDS, "cgroups", report) {
         let cgroups = &mut config.cgroups;
         one_of(&section, "direct", DIRECT, &mut cgroups.direct, report);
-        switch(
+        boolean(
             &section,
             "migrateMemory",
             &mut cgroups.migrate_memory,
@@ -53,10 +53,10 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
             &mut cgroups.partitions,
             report,
         );
-        period(&section, "checkEvery", &mut cgroups.check_every, report);
+        duration(&section, "checkEvery", &mut cgroups.check_every, report);
     }
     if let Some(section) = section(whole, FIELDS, "devices", report) {
-        switch(&section, "manage", &mut config.devices.manage, report);
+        boolean(&section, "manage", &mut config.devices.manage, report);
         path(&section, "directory", &mut config.devices.directory, report);
     }
     if let Some(section) = section(whole, FIELDS, "podResources", report) {
@@ -72,18 +72,18 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
         path_or_none(&section, "socket", &mut config.api.socket, report);
     }
     if let Some(section) = section(whole, FIELDS, "metrics", report) {
-        listen(&section, "listen", &mut config.metrics.listen, report);
+        listen_address(&section, "listen", &mut config.metrics.listen, report);
     }
     if let Some(section) = section(whole, FIELDS, "kubernetes", report) {
         access(&section, &mut config.kubernetes.kubeconfig, report);
         publish(&section, &mut config.kubernetes.publish, report);
-        period(&section, "every", &mut config.kubernetes.every, report);
+        duration(&section, "every", &mut config.kubernetes.every, report);
     }
     if let Some(section) = section(whole, FIELDS, "takeover", report) {
         let takeover = &mut config.takeover;
         let quiet = &mut takeover.disable_query_kubelet_config;
-        switch(&section, "disableQueryKubeletConfig", quiet, report);
-        switch(
+        boolean(&section, "disableQueryKubeletConfig", quiet, report);
+        boolean(
             &section,
             "cpuSetAllocator",
             &mut takeover.cpu_set_allocator,
@@ -93,23 +93,23 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
     config
 }
 
-const MODES: Words<Mode> = &[("manage", Mode::Manage), ("mirror", Mode::Mirror)];
-const DIALECTS: Words<Dialect> = &[
+const MODES: Choices<Mode> = &[("manage", Mode::Manage), ("mirror", Mode::Mirror)];
+const DIALECTS: Choices<Dialect> = &[
     ("kubelet", Dialect::Kubelet),
     ("koordinator", Dialect::Koordinator),
 ];
-const DIRECT: Words<Direct> = &[
+const DIRECT: Choices<Direct> = &[
     ("auto", Direct::Auto),
     ("always", Direct::Always),
     ("never", Direct::Never),
 ];
-const PARTITIONS: Words<Partitions> = &[
+const PARTITIONS: Choices<Partitions> = &[
     ("none", Partitions::None),
     ("root", Partitions::Root),
     ("isolated", Partitions::Isolated),
 ];
-const UNKNOWN: Words<Unknown> = &[("adopt", Unknown::Adopt), ("reject", Unknown::Reject)];
-const PUBLICATIONS: Words<Publication> = &[
+const UNKNOWN: Choices<Unknown> = &[("adopt", Unknown::Adopt), ("reject", Unknown::Reject)];
+const PUBLICATIONS: Choices<Publication> = &[
     ("v1alpha2", Publication::V1alpha2),
     ("v1alpha1", Publication::V1alpha1),
     ("numatopology", Publication::Numatopology),
@@ -188,7 +188,7 @@ fn publish(within: &FieldRef<'_>, into: &mut Vec<Publication>, report: &mut Diag
     };
     into.clear();
     for item in place.items("a list of objects to publish", report) {
-        if let Some(publication) = word(&item, PUBLICATIONS, report)
+        if let Some(publication) = choice(&item, PUBLICATIONS, report)
             && !into.contains(&publication)
         {
             into.push(publication);

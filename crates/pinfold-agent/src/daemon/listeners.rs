@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::AgentError;
 use crate::config::AgentConfig;
 use crate::http::socket::{self, SocketFile};
-use crate::http::{self, Agent, ApiRoutes, Limits, Probes};
+use crate::http::{self, Agent, ApiRoutes, HttpLimits, ProbeHandler};
 use crate::metrics::{Metrics, catalogue};
 
 /// Monitoring agents at a time, and calls of each.
@@ -79,14 +79,14 @@ impl Listeners {
                     let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
                     tokio::spawn(async move {
                         let listener = tokio::net::UnixListener::from_std(listener)?;
-                        http::serve(listener, api, Limits::default()).await
+                        http::serve(listener, api, HttpLimits::default()).await
                     });
                 }
                 if let Some(listener) = tcp {
-                    let probes = Arc::new(Probes::new(agent, metrics));
+                    let probes = Arc::new(ProbeHandler::new(agent, metrics));
                     tokio::spawn(async move {
                         let listener = tokio::net::TcpListener::from_std(listener)?;
-                        http::serve(listener, probes, Limits::default()).await
+                        http::serve(listener, probes, HttpLimits::default()).await
                     });
                 }
                 if let Some((pod_resources, listener)) = readers {

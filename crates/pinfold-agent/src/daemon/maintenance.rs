@@ -18,7 +18,7 @@ use crate::drift::Evidence;
 use crate::node::{KubeletPins, UnknownContainers};
 use crate::runtime::lock;
 use crate::takeover;
-use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::signals::{Signal, SignalReceiver};
 
 /// Periodic checks, and handling of signals.
 pub(super) struct MaintenanceLoop<'a> {
@@ -40,7 +40,7 @@ struct LastPass {
 
 impl MaintenanceLoop<'_> {
     /// Runs until the agent is stopped.
-    pub(super) fn run(&self, control: &Control) {
+    pub(super) fn run(&self, control: &SignalReceiver) {
         let mut config = self.config.clone();
         let mut monitor = enforcer::drift_monitor(&config.cgroups);
         let mut last = LastPass {
@@ -54,9 +54,9 @@ impl MaintenanceLoop<'_> {
             monitor.migrate_memory(config.cgroups.migrate_memory);
             let kubelet = kubelet_state(&config);
             self.enforcer.repair_drift(&mut monitor, &mut sent, kubelet);
-            match control.next(config.cgroups.check_every) {
-                Some(Wish::Stop) => return,
-                Some(Wish::Reload) => {
+            match control.wait(config.cgroups.check_every) {
+                Some(Signal::Stop) => return,
+                Some(Signal::Reload) => {
                     let new = reload(&config, self.reread, self.service, self.enforcer);
                     config = new.unwrap_or(config);
                 }

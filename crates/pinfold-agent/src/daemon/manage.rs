@@ -31,7 +31,7 @@ use crate::node::{Koordinator, ManagedNode, Rulebook};
 use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
 };
-use pinfold_daemon::control::Control;
+use pinfold_daemon::signals::SignalReceiver;
 use pinfold_journal::JournalLimits;
 
 /// Capacity of the queue of container updates.
@@ -50,7 +50,7 @@ impl PodSpecSource for PodSpecs {
 pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
-    control: &Control,
+    control: &SignalReceiver,
 ) -> Result<(), AgentError> {
     set_niceness(config.runtime.niceness);
     let machine = LocalMachine::detect()?;

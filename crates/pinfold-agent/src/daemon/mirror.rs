@@ -11,13 +11,13 @@ use super::listeners::{self, Listeners};
 use super::service::now;
 use crate::config::{AgentConfig, Publication};
 use crate::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, JournalPage, PinResult,
-    PinTarget, PodReport, Probed, RulesChangeReport,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
+    JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
 use crate::kubernetes::{Object, Report};
 use crate::metrics::Metrics;
 use crate::mirror::{Configz, Mirror, Picture, Places, objects};
-use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::signals::{Signal, SignalReceiver};
 
 /// A node that a kubelet runs, as it was when it was last looked at.
 struct MirrorService {
@@ -47,7 +47,7 @@ impl MirrorService {
 pub(super) fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,
-    control: &Control,
+    control: &SignalReceiver,
 ) -> Result<(), AgentError> {
     let name = host::node_name(config);
     let mut mirror = mirror(config, &name)?;
@@ -94,13 +94,13 @@ pub(super) fn run(
                 tracing::warn!(what = %remark, "mirror");
             }
         }
-        match control.next(config.kubernetes.every) {
-            Some(Wish::Stop) => {
+        match control.wait(config.kubernetes.every) {
+            Some(Signal::Stop) => {
                 tracing::info!("stopping");
                 return Ok(());
             }
             // The kubelet's configuration is read again all the time.
-            Some(Wish::Reload) => match reread() {
+            Some(Signal::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
                         tracing::warn!(%field, "needs-restart");
@@ -212,23 +212,23 @@ impl Agent for MirrorService {
     }
 }
 
-impl Probed for MirrorService {
+impl DaemonStatus for MirrorService {
     fn health(&self) -> Health {
         let state = self.state();
-        let mut waiting = match state.picture {
+        let mut not_ready = match state.picture {
             Some(_) => return Health::default(),
             None => state.remarks,
         };
-        if waiting.is_empty() {
-            waiting.push("the kubelet has not been looked at yet".to_owned());
+        if not_ready.is_empty() {
+            not_ready.push("the kubelet has not been looked at yet".to_owned());
         }
         Health {
-            broken: Vec::new(),
-            waiting,
+            not_live: Vec::new(),
+            not_ready,
         }
     }
 
-    fn measure(&self, metrics: &Metrics) {
+    fn update_gauges(&self, metrics: &Metrics) {
         if let Some(picture) = self.state().picture {
             crate::metrics::measure_ledger(metrics, &picture.ledger);
         }

@@ -24,8 +24,8 @@ use crate::allowance::Allowance;
 use crate::config::{AgentConfig, Direct};
 use crate::drift;
 use crate::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, HostMount, JournalPage,
-    PinResult, PinTarget, PodReport, Probed, RulesChangeReport, TakeoverStatus,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health, HostMount,
+    JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
@@ -341,10 +341,10 @@ fn api_error(error: &JournaledLedgerError) -> AgentApiError {
 impl Agent for Service {
     fn status(&self) -> AgentStatus {
         let Health {
-            broken: mut problems,
-            waiting,
+            not_live: mut problems,
+            not_ready,
         } = self.health();
-        problems.extend(waiting);
+        problems.extend(not_ready);
         let node = lock(&self.node);
         let journaled = node.journaled();
         let rules = journaled.ledger().rules();
@@ -471,29 +471,32 @@ impl Agent for Service {
     }
 }
 
-impl Probed for Service {
+impl DaemonStatus for Service {
     fn health(&self) -> Health {
         let connected = self.handle.as_ref().map(|all| all.state().is_connected());
-        let mut broken = self.telemetry.broken();
-        let mut waiting = self.telemetry.problems();
-        waiting.retain(|problem| !broken.contains(problem));
+        let mut not_live = self.telemetry.broken();
+        let mut not_ready = self.telemetry.problems();
+        not_ready.retain(|problem| !not_live.contains(problem));
         if connected == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
-            waiting.push(state.to_owned());
+            not_ready.push(state.to_owned());
         }
         let node = lock(&self.node);
         if let Some(why) = node.journaled().write_error() {
             let which = match node.journaled().is_broken() {
-                true => &mut broken,
-                false => &mut waiting,
+                true => &mut not_live,
+                false => &mut not_ready,
             };
             which.push(format!("nothing can be written down: {why}"));
         }
         drop(node);
-        Health { broken, waiting }
+        Health {
+            not_live,
+            not_ready,
+        }
     }
 
-    fn measure(&self, metrics: &Metrics) {
+    fn update_gauges(&self, metrics: &Metrics) {
         let (ledger, generation, length, pinned, counters) = {
             let node = lock(&self.node);
             let journaled = node.journaled();

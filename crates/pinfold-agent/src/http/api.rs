@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use pinfold_core::name::PodUid;
-use pinfold_daemon::http::{Answer, Answers, Asked, Method, StatusCode};
+use pinfold_daemon::http::{Handler, HttpRequest, HttpResponse, Method, StatusCode};
 use serde::Serialize;
 
 use super::{Agent, AgentApiError, ApiErrorKind, PinTarget};
@@ -47,15 +47,15 @@ struct ErrorBody<'a> {
     explanation: &'a [String],
 }
 
-impl Answers for ApiRoutes {
-    fn answer(&self, asked: &Asked) -> Answer {
-        let answer = self.route(asked).unwrap_or_else(|error| failure(&error));
+impl Handler for ApiRoutes {
+    fn handle(&self, request: &HttpRequest) -> HttpResponse {
+        let answer = self.route(request).unwrap_or_else(|error| failure(&error));
         let code = answer.status.as_u16().to_string();
         self.metrics.count(&catalogue::API_REQUESTS, &[&code]);
         answer
     }
 
-    fn reject(&self, status: StatusCode, error: &str) -> Answer {
+    fn error_response(&self, status: StatusCode, error: &str) -> HttpResponse {
         json(
             status,
             &ErrorBody {
@@ -68,33 +68,36 @@ impl Answers for ApiRoutes {
 }
 
 impl ApiRoutes {
-    fn route(&self, asked: &Asked) -> Result<Answer, AgentApiError> {
-        let path = asked.path.strip_prefix("/v1/").unwrap_or_default();
+    fn route(&self, request: &HttpRequest) -> Result<HttpResponse, AgentApiError> {
+        let path = request.path.strip_prefix("/v1/").unwrap_or_default();
         let path: Vec<&str> = path.split('/').collect();
         let agent = &self.agent;
-        let (get, post) = (asked.method == Method::GET, asked.method == Method::POST);
+        let (get, post) = (
+            request.method == Method::GET,
+            request.method == Method::POST,
+        );
         let answer = match path.as_slice() {
             ["status"] if get => json(StatusCode::OK, &agent.status()),
             ["pods"] if get => json(StatusCode::OK, &agent.pods()),
-            ["pods"] if post => json(StatusCode::CREATED, &agent.admit(&asked.body)?),
-            ["pods", uid] if asked.method == Method::DELETE => {
+            ["pods"] if post => json(StatusCode::CREATED, &agent.admit(&request.body)?),
+            ["pods", uid] if request.method == Method::DELETE => {
                 agent.release(&pod(uid)?)?;
                 json(StatusCode::OK, &serde_json::json!({}))
             }
             ["pods", uid, "pin"] if post => json(
                 StatusCode::OK,
-                &agent.pin(&pod(uid)?, &target(&asked.body)?)?,
+                &agent.pin(&pod(uid)?, &target(&request.body)?)?,
             ),
-            ["settings"] if post => match parameter(asked, "dryRun")? {
-                Some("true") => json(StatusCode::OK, &agent.plan(&asked.body)?),
-                None | Some("false") => json(StatusCode::OK, &agent.apply(&asked.body)?),
+            ["settings"] if post => match parameter(request, "dryRun")? {
+                Some("true") => json(StatusCode::OK, &agent.plan(&request.body)?),
+                None | Some("false") => json(StatusCode::OK, &agent.apply(&request.body)?),
                 Some(other) => {
                     let error = format!("expected dryRun=true or dryRun=false, found {other:?}");
                     return Err(AgentApiError::new(ApiErrorKind::BadInput, error, ""));
                 }
             },
             ["journal"] if get => {
-                let after = parameter(asked, "after")?.unwrap_or("0");
+                let after = parameter(request, "after")?.unwrap_or("0");
                 let after = after.parse().map_err(|_| {
                     let error = format!("expected after=NUMBER, found {after:?}");
                     AgentApiError::new(ApiErrorKind::BadInput, error, "")
@@ -102,11 +105,11 @@ impl ApiRoutes {
                 json(StatusCode::OK, &agent.journal(after, PAGE)?)
             }
             ["status" | "pods" | "settings" | "journal"] | ["pods", _] | ["pods", _, "pin"] => {
-                let error = format!("{} does not support {}", asked.path, asked.method);
-                return Ok(self.reject(StatusCode::METHOD_NOT_ALLOWED, &error));
+                let error = format!("{} does not support {}", request.path, request.method);
+                return Ok(self.error_response(StatusCode::METHOD_NOT_ALLOWED, &error));
             }
             _ => {
-                let error = format!("no such path: {}", asked.path);
+                let error = format!("no such path: {}", request.path);
                 let hint = "GET /v1/status shows the status of the agent";
                 return Err(AgentApiError::new(ApiErrorKind::NotFound, error, hint));
             }
@@ -145,9 +148,9 @@ fn target(body: &[u8]) -> Result<PinTarget, AgentApiError> {
 }
 
 /// The value of the only query parameter of a route.
-fn parameter<'a>(asked: &'a Asked, name: &str) -> Result<Option<&'a str>, AgentApiError> {
+fn parameter<'a>(request: &'a HttpRequest, name: &str) -> Result<Option<&'a str>, AgentApiError> {
     let mut found = None;
-    for pair in asked.query.split('&').filter(|pair| !pair.is_empty()) {
+    for pair in request.query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some((key, value)) if key == name => found = Some(value),
             _ => {
@@ -160,7 +163,7 @@ fn parameter<'a>(asked: &'a Asked, name: &str) -> Result<Option<&'a str>, AgentA
     Ok(found)
 }
 
-fn failure(error: &AgentApiError) -> Answer {
+fn failure(error: &AgentApiError) -> HttpResponse {
     let status = match error.kind {
         ApiErrorKind::BadInput => StatusCode::BAD_REQUEST,
         ApiErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -177,19 +180,19 @@ fn failure(error: &AgentApiError) -> Answer {
     json(status, &body)
 }
 
-fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');
-            Answer {
+            HttpResponse {
                 status,
-                content: JSON,
+                content_type: JSON,
                 body,
             }
         }
-        Err(_) => Answer {
+        Err(_) => HttpResponse {
             status: StatusCode::INTERNAL_SERVER_ERROR,
-            content: JSON,
+            content_type: JSON,
             body: b"{\"error\":\"the response cannot be serialized\"}\n".to_vec(),
         },
     }

@@ -1,19 +1,19 @@
 //! Every metric of the agent.
 
-use super::Kind;
+use super::MetricKind;
 
-const COUNTER: Kind = Kind::Counter;
-const GAUGE: Kind = Kind::Gauge;
+const COUNTER: MetricKind = MetricKind::Counter;
+const GAUGE: MetricKind = MetricKind::Gauge;
 /// The kubelet's buckets for admission, in milliseconds.
-const MILLISECONDS: Kind = Kind::Histogram(&[
+const MILLISECONDS: MetricKind = MetricKind::Histogram(&[
     0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6, 819.2,
 ]);
 /// The buckets that most programs use, in seconds.
-const SECONDS: Kind = Kind::Histogram(&[
+const SECONDS: MetricKind = MetricKind::Histogram(&[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ]);
 /// Decisions are a matter of microseconds.
-const QUICK: Kind = Kind::Histogram(&[
+const QUICK: MetricKind = MetricKind::Histogram(&[
     0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1,
     1.0,
 ]);

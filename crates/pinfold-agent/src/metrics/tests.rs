@@ -6,7 +6,7 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::settings::Settings;
 
 use super::catalogue as all;
-use pinfold_daemon::metrics::MOST_SERIES;
+use pinfold_daemon::metrics::MAX_SERIES;
 
 use super::*;
 
@@ -139,7 +139,7 @@ fn names_and_labels_are_what_prometheus_allows_and_none_comes_twice() {
         assert!(names.insert(metric.name), "{}", metric.name);
         assert!(metric.name.starts_with("kubelet_") || metric.name.starts_with("pinfold_"));
         assert!(metric.help.ends_with('.'), "{}", metric.help);
-        if let Kind::Histogram(bounds) = metric.kind {
+        if let MetricKind::Histogram(bounds) = metric.kind {
             assert!(bounds.is_sorted(), "{}", metric.name);
         }
     }
@@ -152,18 +152,18 @@ fn everything_counted_is_read_back_by_a_strict_reader() {
     for metric in ALL {
         let labels = vec![nasty; metric.labels.len()];
         match metric.kind {
-            Kind::Counter => metrics.add(metric, &labels, 3),
-            Kind::Gauge => metrics.set(metric, &labels, -2.5),
-            Kind::Histogram(_) => metrics.observe(metric, &labels, 0.3),
+            MetricKind::Counter => metrics.add(metric, &labels, 3),
+            MetricKind::Gauge => metrics.set(metric, &labels, -2.5),
+            MetricKind::Histogram(_) => metrics.observe(metric, &labels, 0.3),
         }
     }
     let samples = parse(&metrics.expose());
     for metric in ALL {
         let labels: Vec<(&str, &str)> = metric.labels.iter().map(|name| (*name, nasty)).collect();
         let (name, expected) = match metric.kind {
-            Kind::Counter => (metric.name.to_owned(), 3.0),
-            Kind::Gauge => (metric.name.to_owned(), -2.5),
-            Kind::Histogram(_) => (format!("{}_count", metric.name), 1.0),
+            MetricKind::Counter => (metric.name.to_owned(), 3.0),
+            MetricKind::Gauge => (metric.name.to_owned(), -2.5),
+            MetricKind::Histogram(_) => (format!("{}_count", metric.name), 1.0),
         };
         assert_eq!(value(&samples, &name, &labels), Some(expected), "{name}");
     }
@@ -208,10 +208,10 @@ fn what_has_no_labels_is_there_from_the_beginning() {
 #[test]
 fn names_chosen_by_others_do_not_fill_the_memory() {
     let metrics = registry();
-    for i in 0..MOST_SERIES + 100 {
+    for i in 0..MAX_SERIES + 100 {
         metrics.count(&all::REFUSALS, &[&i.to_string()]);
     }
-    assert!(metrics.expose().lines().count() < MOST_SERIES + 200);
+    assert!(metrics.expose().lines().count() < MAX_SERIES + 200);
 }
 
 #[test]

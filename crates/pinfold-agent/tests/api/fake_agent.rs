@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use pinfold_agent::http::{
-    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, Health, JournalPage, PinResult,
-    PinTarget, PodReport, Probed, RulesChangeReport,
+    AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
+    JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
 use pinfold_agent::{JournaledLedger, Metrics};
 use pinfold_core::device::NoPreference;
@@ -21,7 +21,7 @@ use pinfold_render::explain;
 pub(crate) struct FakeAgent {
     journaled: Mutex<JournaledLedger>,
     folder: std::path::PathBuf,
-    pub(crate) waiting: Mutex<Vec<String>>,
+    pub(crate) not_ready: Mutex<Vec<String>>,
 }
 
 impl FakeAgent {
@@ -42,7 +42,7 @@ impl FakeAgent {
         Arc::new(Self {
             journaled: Mutex::new(journaled),
             folder,
-            waiting: Mutex::default(),
+            not_ready: Mutex::default(),
         })
     }
 
@@ -81,7 +81,7 @@ impl Agent for FakeAgent {
             topology_scope: rules.scope().name().to_owned(),
             generation: journaled.generation(),
             runtime_connected: None,
-            problems: self.waiting.lock().expect("unpoisoned").clone(),
+            problems: self.not_ready.lock().expect("unpoisoned").clone(),
             takeover: None,
             occupancy: journaled.ledger().occupancy(),
         }
@@ -184,15 +184,15 @@ impl Agent for FakeAgent {
     }
 }
 
-impl Probed for FakeAgent {
+impl DaemonStatus for FakeAgent {
     fn health(&self) -> Health {
         Health {
-            broken: Vec::new(),
-            waiting: self.waiting.lock().expect("unpoisoned").clone(),
+            not_live: Vec::new(),
+            not_ready: self.not_ready.lock().expect("unpoisoned").clone(),
         }
     }
 
-    fn measure(&self, metrics: &Metrics) {
+    fn update_gauges(&self, metrics: &Metrics) {
         pinfold_agent::metrics::measure_ledger(metrics, self.journaled().ledger());
     }
 }

@@ -11,7 +11,7 @@ fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {
     let problem = "the runtime is not connected".to_owned();
     server
         .agent
-        .waiting
+        .not_ready
         .lock()
         .expect("unpoisoned")
         .push(problem);

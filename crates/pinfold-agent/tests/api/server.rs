@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_agent::http::{self, ApiRoutes, Limits, Probes, socket};
+use pinfold_agent::http::{self, ApiRoutes, HttpLimits, ProbeHandler, socket};
 use serde_json::Value;
 
 use crate::fake_agent::FakeAgent;
@@ -27,10 +27,10 @@ pub(crate) fn serve() -> TestServer {
     let folder = tempfile::tempdir().expect("a folder");
     let agent = FakeAgent::new(folder.path());
     let socket = folder.path().join("run/agent.sock");
-    let limits = Limits {
+    let limits = HttpLimits {
         connections: 8,
-        arrival: Duration::from_secs(1),
-        ..Limits::default()
+        request_timeout: Duration::from_secs(1),
+        ..HttpLimits::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -44,7 +44,7 @@ pub(crate) fn serve() -> TestServer {
     tcp.set_nonblocking(true).expect("a port of ours");
     let address = tcp.local_addr().expect("an address");
     let api = Arc::new(ApiRoutes::new(agent.clone(), metrics.clone()));
-    let probes = Arc::new(Probes::new(agent.clone(), metrics));
+    let probes = Arc::new(ProbeHandler::new(agent.clone(), metrics));
     runtime.spawn(async move {
         let listener = tokio::net::UnixListener::from_std(listener)?;
         http::serve(listener, api, limits).await

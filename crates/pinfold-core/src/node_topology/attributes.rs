@@ -1,7 +1,7 @@
-//! The names and texts of attributes that say how a node's kubelet is configured.
+//! The names and values of the attributes that describe the kubelet's configuration.
 //!
-//! `topologyManagerPolicy`, `topologyManagerScope` and `topologyManagerMaxNUMANodes` are the plugin's; the
-//! others follow the names of a KubeletConfiguration and are ours, because an exact prediction needs them.
+//! `topologyManagerPolicy`, `topologyManagerScope` and `topologyManagerMaxNUMANodes` are defined by the plugin; Pinfold
+//! adds the others, with the names of a KubeletConfiguration, because an exact prediction needs them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Attribute, NodeTopology};
 pub const TOPOLOGY_POLICY: &str = "topologyManagerPolicy";
 /// `container` or `pod`.
 pub const TOPOLOGY_SCOPE: &str = "topologyManagerScope";
-/// The most NUMA nodes the topology manager deals with.
+/// The maximum number of NUMA nodes of the topology manager.
 pub const MAX_NUMA_NODES: &str = "topologyManagerMaxNUMANodes";
 /// Options of the topology manager: `name=value`, separated by commas.
 pub const TOPOLOGY_OPTIONS: &str = "topologyManagerPolicyOptions";
@@ -23,12 +23,12 @@ pub const CPU_OPTIONS: &str = "cpuManagerPolicyOptions";
 pub const MEMORY_POLICY: &str = "memoryManagerPolicy";
 /// `true` if the gate `PodLevelResourceManagers` is on.
 pub const POD_LEVEL: &str = "podLevelResourceManagers";
-/// The CPUs of every last-level cache, separated by semicolons; stated where the CPU manager looks at caches.
+/// The CPUs of every last-level cache, separated by semicolons; present if an option of the CPU manager uses caches.
 pub const CACHES: &str = "cpuCaches";
-/// Device resources with devices near several NUMA nodes, which every one of these counts.
+/// Device resources with devices near several NUMA nodes, each of which counts them.
 pub const WIDE_DEVICES: &str = "devicesNearSeveralNUMANodes";
-/// On a zone: the zones that its memory can only be used together with, itself included. Without the
-/// attribute nothing is said; a zone whose memory nobody holds has an empty one.
+/// On a zone: the zones of its memory group, itself included, that the memory manager can only use together. Empty if
+/// no container holds memory of the zone; without the attribute the group is unknown.
 pub const MEMORY_GROUP: &str = "memoryManagerGroup";
 
 /// The value of the first attribute of that name.

@@ -1,10 +1,10 @@
-//! Whether a pod fits a node whose kubelet insists on a single NUMA node.
+//! Decides whether a pod fits a node whose topology manager policy is `single-numa-node`.
 //!
-//! Mirrors the plugin's `Filter`: every container (or the pod as a whole) must fit into one NUMA zone by
-//! what the zone reports as available, and what a container takes is gone for the next one. Other policies
-//! are not filtered. A resource must be known to the node; if no zone reports it, it is ignored where it
-//! need not belong to a zone and rejected otherwise. For pods that are not Guaranteed a zone that reports CPU,
-//! memory or hugepages at all has enough of them.
+//! Mirrors the plugin's `Filter`: every container (or the pod as a whole) must fit into one NUMA zone by the available
+//! amounts of the zone, and the amounts of a container are not available to the next one. Other policies are not
+//! filtered. A resource must be in the node's allocatable; if no zone reports it, it is ignored if it need not belong
+//! to a zone and rejected otherwise. For pods that are not Guaranteed, every zone that reports CPU, memory or hugepages
+//! has enough of them.
 
 use super::NodeTopology;
 use super::numa_zones::{NumaZones, Overdrawn};
@@ -19,24 +19,24 @@ use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
 use crate::settings::TopologyScope;
 
-/// Why a pod does not fit. The texts are the plugin's.
+/// Why a pod does not fit. The messages are those of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyRejection {
-    /// No NUMA zone has room for something that must be in one.
+    /// No NUMA zone has enough for something that must be in one.
     #[error("cannot align {what}")]
     CannotAlign {
-        /// What must be in one zone.
+        /// The pod or container that must be in one zone.
         what: AlignedUnit,
-        /// The resource, in the order of names, after which no zone was left.
+        /// The first resource, in the order of names, after which no zone fits.
         resource: ResourceName,
     },
-    /// The zones contradict each other.
+    /// Two zones have the same NUMA id and contradict each other.
     #[error("inconsistent resource accounting")]
     Inconsistent(#[source] Box<Overdrawn>),
 }
 
 impl TopologyRejection {
-    /// What the plugin's text leaves out: the container and the resource.
+    /// The container and the resource, which the message of the plugin leaves out.
     #[must_use]
     pub fn cause(&self) -> String {
         match self {
@@ -53,16 +53,16 @@ impl TopologyRejection {
     }
 }
 
-/// What must be in one NUMA zone.
+/// The pod or container that must be in one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlignedUnit {
     /// The pod.
     Pod,
     /// One of its app containers.
     Container(ContainerName),
-    /// One of its init containers that ends.
+    /// One of its init containers that terminates.
     InitContainer(ContainerName),
-    /// One of its init containers that keeps running.
+    /// One of its restartable init containers.
     Sidecar(ContainerName),
 }
 
@@ -89,11 +89,11 @@ impl std::fmt::Display for AlignedUnit {
     }
 }
 
-/// Whether the pod fits the node. `topology` is `None` if the node reports nothing; `allocatable` is what
-/// the node as a whole offers.
+/// Checks whether the pod fits the node. `topology` is `None` if the node has no such object; `allocatable` is the
+/// node's `status.allocatable`.
 ///
 /// # Errors
-/// If it does not fit. The plugin then suspects that its own books about the node are wrong.
+/// If the pod does not fit. The plugin then marks its cached state of the node as possibly stale.
 pub fn filter(
     topology: Option<&NodeTopology>,
     allocatable: &ResourceList,
@@ -111,7 +111,7 @@ pub fn filter(
     if manager.policy != TopologyPolicy::SingleNumaNode {
         return Ok(());
     }
-    let mut room = FilterState {
+    let mut state = FilterState {
         zones: NumaZones::of(&topology.zones),
         allocatable,
         qos,
@@ -119,11 +119,12 @@ pub fn filter(
     match manager.scope {
         TopologyScope::Pod => {
             let whole = request.effective(fidelity);
-            room.find(&whole)
+            state
+                .find(&whole)
                 .map_err(cannot_align(AlignedUnit::Pod))
                 .map(|_| ())
         }
-        TopologyScope::Container => room.containers(request, fidelity),
+        TopologyScope::Container => state.containers(request, fidelity),
     }
 }
 
@@ -131,7 +132,7 @@ fn cannot_align(what: AlignedUnit) -> impl FnOnce(ResourceName) -> TopologyRejec
     |resource| TopologyRejection::CannotAlign { what, resource }
 }
 
-/// What is left on a node for one pod.
+/// The amounts of a node that are available to one pod.
 struct FilterState<'a> {
     zones: NumaZones,
     allocatable: &'a ResourceList,
@@ -139,7 +140,7 @@ struct FilterState<'a> {
 }
 
 impl FilterState<'_> {
-    /// Init containers run one after the other and leave nothing behind, except that a sidecar stays.
+    /// Checks the containers in order. Init containers release their amounts when they terminate; sidecars keep theirs.
     fn containers(
         &mut self,
         request: &TopologyPodRequest<'_>,
@@ -177,8 +178,8 @@ impl FilterState<'_> {
             .map_err(TopologyRejection::Inconsistent)
     }
 
-    /// The lowest NUMA node with room for all of `resources`: the one the kubelet would choose. Fails with
-    /// the resource that leaves no node. Mirrors `resourcesAvailableInAnyNUMANodes`.
+    /// The lowest NUMA node with enough of all `resources`: the one the kubelet would choose. Fails with the resource
+    /// after which no NUMA node fits. Mirrors `resourcesAvailableInAnyNUMANodes`.
     fn find(&self, resources: &ResourceList) -> Result<Option<NodeId>, ResourceName> {
         let mut fitting = NodeSet::FULL;
         for (name, quantity) in resources.iter().filter(|(_, quantity)| !quantity.is_zero()) {

@@ -1,4 +1,4 @@
-//! The NUMA zones of a topology object, with what is left on them.
+//! The NUMA zones of a topology object, with the available amounts.
 //!
 //! Mirrors `createNUMANodeList` and the plugin's subtractions. The order of the object's zone list is kept.
 
@@ -18,23 +18,23 @@ use crate::quantity::Quantity;
 pub struct NumaZone {
     /// Its NUMA id.
     pub id: NodeId,
-    /// What is left of each resource it reports.
+    /// The available amount of each resource that it reports.
     pub available: ResourceList,
-    /// Distances to NUMA ids.
+    /// Distances by NUMA id.
     pub costs: BTreeMap<NodeId, i64>,
 }
 
-/// The subtraction of a request left less than nothing: two zones claim one NUMA id.
+/// A request exceeds the available amount of a zone, because two zones have the same NUMA id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("resource \"{resource}\" request {request} exceeds NUMA {node} availability {available}")]
 pub struct Overdrawn {
     /// The resource.
     pub resource: ResourceName,
-    /// What was asked for.
+    /// The requested amount.
     pub request: Quantity,
     /// The NUMA id.
     pub node: NodeId,
-    /// What was there.
+    /// The available amount.
     pub available: Quantity,
 }
 
@@ -45,9 +45,9 @@ pub struct NumaZones {
 }
 
 impl NumaZones {
-    /// Picks the NUMA zones: those of type `Node` with a name `node-<id>`, id 0 to 63.
+    /// The NUMA zones: those of type `Node` with a name `node-<id>`, id 0 to 63.
     ///
-    /// If several zones have one id, all take the distances of the last one.
+    /// If several zones have one id, all get the distances of the last one.
     #[must_use]
     pub fn of(zones: &[Zone]) -> Self {
         let numbered = || {
@@ -94,11 +94,11 @@ impl NumaZones {
         !resources.keys().any(reported)
     }
 
-    /// Takes a request out of the zone with this id. CPU, memory and hugepages stay if the pod is not
+    /// Subtracts a request from the zone with this id. CPU, memory and hugepages are not subtracted if the pod is not
     /// Guaranteed. Mirrors `subtractResourcesFromNUMANodeList`.
     ///
     /// # Errors
-    /// If a zone with this id has less: then some of the request may have been taken out.
+    /// If a zone with this id has less; part of the request may have been subtracted then.
     pub fn subtract(
         &mut self,
         id: NodeId,
@@ -128,8 +128,8 @@ impl NumaZones {
         Ok(())
     }
 
-    /// Takes a request out of several zones, as much as possible out of the lowest. Mirrors
-    /// `subtractFromNUMAs`, which takes an id for a place in the list.
+    /// Subtracts a request from several zones, as much as possible from the lowest. Mirrors `subtractFromNUMAs`, which
+    /// uses ids as indexes into the list.
     pub fn subtract_across(&mut self, nodes: NodeSet, request: &ResourceList, fidelity: Fidelity) {
         for (name, quantity) in request {
             let mut missing = *quantity;

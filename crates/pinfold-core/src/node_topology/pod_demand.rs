@@ -1,11 +1,11 @@
-//! What a pod asks for, in the form the plugin looks at it.
+//! The requests of a pod as the plugin computes them.
 
 use super::resource_kinds::is_native;
 use crate::fidelity::Fidelity;
 use crate::pod::{Pod, ResourceList};
 use crate::qos::QosClass;
 
-/// A pod and what running it costs on top.
+/// A pod and its overhead.
 #[derive(Clone, Copy, Debug)]
 pub struct TopologyPodRequest<'a> {
     /// The pod.
@@ -15,13 +15,13 @@ pub struct TopologyPodRequest<'a> {
 }
 
 impl TopologyPodRequest<'_> {
-    /// The pod's class.
+    /// The QoS class of the pod.
     #[must_use]
     pub fn qos(&self) -> QosClass {
         QosClass::of(self.pod)
     }
 
-    /// Whether some container asks for a device, even for none of it.
+    /// Whether some container lists a device in its requests, even with amount 0.
     #[must_use]
     pub fn names_a_device(&self) -> bool {
         let mut names = self
@@ -31,8 +31,8 @@ impl TopologyPodRequest<'_> {
         names.any(|name| !is_native(name.as_str()))
     }
 
-    /// What the pod needs at its peak, overhead included. Mirrors `GetPodEffectiveRequest`, which takes
-    /// sidecars for init containers that end; the sound way lets them run beside all that come later.
+    /// The effective requests of the pod, overhead included. Mirrors `GetPodEffectiveRequest`, which treats sidecars as
+    /// init containers that terminate; sound mode adds their requests to those of all later containers.
     #[must_use]
     pub fn effective(&self, fidelity: Fidelity) -> ResourceList {
         let mut peak = ResourceList::new();
@@ -61,7 +61,7 @@ fn add(sum: &mut ResourceList, more: &ResourceList) {
     }
 }
 
-/// Resource by resource the larger of the two.
+/// Raises each amount to the larger of the two.
 fn raise(peak: &mut ResourceList, other: ResourceList) {
     for (name, quantity) in other {
         let highest = peak.entry(name).or_insert(quantity);

@@ -1,20 +1,20 @@
-//! [`Prediction`]: whether the kubelet would admit a pod, told from its topology object under all four policies.
+//! [`Prediction`]: whether the kubelet would admit a pod, predicted from its topology object under all four policies.
 //!
-//! The [`Replica`] is asked as the kubelet would be. Its answer is the kubelet's unless it rests on something that
-//! the object does not say; then the verdict is [`Prediction::Uncertain`] and names the gap. Counts leave open:
+//! The [`Replica`] admits the pod as the kubelet would. Its decision is the kubelet's unless it depends on something
+//! that the object does not say; then the prediction is [`Prediction::Uncertain`] and names the gap. Counts leave open:
 //!
-//! * which CPUs share a core, where `full-pcpus-only` or `align-by-socket` look at that;
-//! * which CPUs share a cache, which only `prefer-align-cpus-by-uncorecache` looks at and nobody lists; so listed
-//!   CPUs leave the next two points open under that option;
-//! * how CPUs or devices that a container gets from several NUMA nodes are divided among these. That matters
-//!   only to later containers of the same pod, in the scope `container`;
-//! * whether a container uses the CPUs of an earlier init container again or others beside them, which matters
-//!   to the same ones;
-//! * what the attributes of a foreign reporter leave out: groups of NUMA nodes that share memory, distances.
+//! * which CPUs share a core, which `full-pcpus-only` and `align-by-socket` need;
+//! * which CPUs share a cache, which only `prefer-align-cpus-by-uncorecache` needs and no exporter lists; so with that
+//!   option the next two points are open even if CPUs are listed;
+//! * how CPUs or devices that a container gets from several NUMA nodes are divided among these. That matters only to
+//!   later containers of the same pod, in the scope `container`;
+//! * whether a container reuses the CPUs of an earlier init container or gets others, which matters to the same
+//!   containers;
+//! * what the attributes of other exporters leave out: memory groups of NUMA nodes, distances.
 
 use std::sync::Arc;
 
-use super::replica::{Gaps, MOST_DEVICES, Replica};
+use super::replica::{Gaps, MAX_DEVICES, Replica};
 use crate::decision::{Decision, ResourceManager};
 use crate::demand;
 use crate::device::NoPreference;
@@ -27,46 +27,47 @@ use crate::qos::QosClass;
 use crate::quantity::Quantity;
 use crate::settings::TopologyScope;
 
-/// What the kubelet would say to a pod.
+/// What the kubelet would decide about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prediction {
-    /// It would admit it.
+    /// It would admit the pod.
     Admitted,
-    /// It would reject it, and this is why: every resource with what each NUMA node has of it.
+    /// It would reject the pod, with the decision that explains why.
     Rejected(Box<Decision>),
-    /// The object does not say enough.
+    /// The object does not say enough to predict it.
     Uncertain(Gap),
 }
 
-/// What would have to be known.
+/// Information that the topology object lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gap {
-    /// The CPU manager looks at cores or sockets, and the CPUs are not listed.
+    /// The options of the CPU manager depend on cores or sockets, and the CPUs are not listed.
     #[error(
         "the CPU manager's options look at cores, and the node reports only how many CPUs there are"
     )]
     Cores,
-    /// The division of what an earlier container of the pod gets is open, and a later one depends on it.
+    /// The resource of an earlier container can be divided among NUMA nodes in several ways, and a later container
+    /// depends on which.
     #[error(
         "container {container} can get its {resource} in several ways, and later ones depend on which"
     )]
     Division {
         /// The earlier container.
         container: ContainerName,
-        /// What it gets.
+        /// The resource.
         resource: ResourceName,
     },
-    /// Which NUMA nodes share memory in use.
+    /// The memory groups of NUMA nodes with memory in use.
     #[error("the node does not report which NUMA nodes share the memory in use")]
     MemoryGroups,
-    /// How far NUMA nodes are from each other.
+    /// The distances between NUMA nodes.
     #[error("the kubelet prefers close NUMA nodes, and the node does not report all distances")]
     Distances,
-    /// Which devices are near several NUMA nodes.
+    /// The resource has devices near several NUMA nodes, and the object does not say which.
     #[error("some {0} are near several NUMA nodes")]
     WideDevices(ResourceName),
-    /// More devices than are told apart.
-    #[error("more than {MOST_DEVICES} {0} are asked for")]
+    /// The pod requests more devices than the replica models.
+    #[error("more than {MAX_DEVICES} {0} are asked for")]
     TooManyDevices(ResourceName),
 }
 
@@ -74,11 +75,11 @@ impl Replica {
     /// Whether the kubelet would admit `pod`.
     ///
     /// # Errors
-    /// If it is no pod a kubelet would see.
+    /// If the pod is not valid for a kubelet.
     pub fn predict(&self, pod: &Arc<Pod>) -> Result<Prediction, LedgerError> {
         let mut ledger = self.ledger.clone();
         let decision = ledger.admit(pod, &mut NoPreference)?.decision;
-        let gap = self.gaps.behind(&self.ledger, pod, &decision);
+        let gap = self.gaps.affecting(&self.ledger, pod, &decision);
         Ok(match (gap, decision.is_admitted()) {
             (Some(gap), _) => Prediction::Uncertain(gap),
             (None, true) => Prediction::Admitted,
@@ -88,20 +89,20 @@ impl Replica {
 }
 
 impl Gaps {
-    /// What a decision rests on that was not said, if anything. `ledger` is as it was before the decision.
+    /// The gap that a decision depends on, if any. `ledger` is the state before the decision.
     #[must_use]
-    pub fn behind(&self, ledger: &Ledger, pod: &Pod, decision: &Decision) -> Option<Gap> {
-        let question = GapCheck {
+    pub fn affecting(&self, ledger: &Ledger, pod: &Pod, decision: &Decision) -> Option<Gap> {
+        let check = GapCheck {
             gaps: self,
             ledger,
             pod,
             decision,
         };
-        question.gap()
+        check.gap()
     }
 }
 
-/// A decision whose ground is examined.
+/// Checks whether a decision depends on a gap.
 struct GapCheck<'a> {
     gaps: &'a Gaps,
     ledger: &'a Ledger,
@@ -113,10 +114,10 @@ impl GapCheck<'_> {
     fn gap(&self) -> Option<Gap> {
         let gaps = self.gaps;
         let policy = self.ledger.rules().policy();
-        if gaps.cores && self.asks_for_cpus() && self.ledger.rules().depends_on_cores() {
+        if gaps.cores && self.requests_cpus() && self.ledger.rules().depends_on_cores() {
             return Some(Gap::Cores);
         }
-        if gaps.memory_groups && self.asks_for_memory() {
+        if gaps.memory_groups && self.requests_memory() {
             return Some(Gap::MemoryGroups);
         }
         self.devices().or_else(|| {
@@ -128,7 +129,7 @@ impl GapCheck<'_> {
         })
     }
 
-    fn asks_for_cpus(&self) -> bool {
+    fn requests_cpus(&self) -> bool {
         let rules = self.ledger.rules();
         rules.has_exclusive_cpus() && {
             let mut containers = self.pod.all_containers();
@@ -141,23 +142,23 @@ impl GapCheck<'_> {
         demand::container_cpus(self.pod, container, self.ledger.rules().pod_level())
     }
 
-    /// Whether the memory manager has a say.
-    fn asks_for_memory(&self) -> bool {
+    /// Whether the memory manager takes part in the decision.
+    fn requests_memory(&self) -> bool {
         let managed = !self.ledger.state().memory().nodes().is_empty();
         managed && QosClass::of(self.pod) == QosClass::Guaranteed
     }
 
     fn devices(&self) -> Option<Gap> {
         let gaps = self.gaps;
-        let asked = demand::effective_limits(self.pod);
-        for (resource, amount) in &asked {
+        let requested = demand::effective_limits(self.pod);
+        for (resource, amount) in &requested {
             if !amount.is_positive() {
                 continue;
             }
             if gaps.wide.contains(resource) {
                 return Some(Gap::WideDevices(resource.clone()));
             }
-            let most = i64::try_from(MOST_DEVICES).unwrap_or(i64::MAX);
+            let most = i64::try_from(MAX_DEVICES).unwrap_or(i64::MAX);
             if gaps.capped.contains(resource) && self.sum_of(resource) > most {
                 return Some(Gap::TooManyDevices(resource.clone()));
             }
@@ -165,7 +166,7 @@ impl GapCheck<'_> {
         None
     }
 
-    /// What all containers together state of a resource.
+    /// The sum of the limits of all containers.
     fn sum_of(&self, resource: &ResourceName) -> i64 {
         let limits = self
             .pod
@@ -176,13 +177,14 @@ impl GapCheck<'_> {
         })
     }
 
-    /// Containers are aligned one after the other: whether one of them rests on an open division before it.
+    /// The gap if a container depends on how the resources of an earlier container are divided. Containers are aligned
+    /// one after the other.
     fn division(&self) -> Option<Gap> {
         let rules = self.ledger.rules();
         let by_totals = match rules.policy() {
             TopologyPolicy::None => true,
-            // Everything is admitted that is there at all, except that memory may not extend.
-            TopologyPolicy::BestEffort => !self.asks_for_memory(),
+            // Every pod whose totals suffice is admitted, except that memory cannot always be extended.
+            TopologyPolicy::BestEffort => !self.requests_memory(),
             TopologyPolicy::Restricted | TopologyPolicy::SingleNumaNode => false,
         };
         if by_totals || rules.scope() == TopologyScope::Pod {
@@ -203,7 +205,7 @@ impl GapCheck<'_> {
                             || left_cpus && !takes_all(alignment, facts)
                     }
                 };
-                if open && later.iter().any(|later| self.asks_for(later, facts)) {
+                if open && later.iter().any(|later| self.requests(later, facts)) {
                     return Some(Gap::Division {
                         container: container.name.clone(),
                         resource: facts.resource.clone(),
@@ -216,8 +218,8 @@ impl GapCheck<'_> {
         None
     }
 
-    /// Whether a later container takes of the same resource.
-    fn asks_for(&self, container: &Container, facts: &ResourceFacts) -> bool {
+    /// Whether a later container requests the same resource.
+    fn requests(&self, container: &Container, facts: &ResourceFacts) -> bool {
         match facts.manager {
             ResourceManager::Cpu => self.cpus_of(container) > 0,
             ResourceManager::Memory | ResourceManager::Device => {
@@ -228,7 +230,7 @@ impl GapCheck<'_> {
     }
 }
 
-/// Whether a grant leaves the same counts on every node however it is chosen.
+/// Whether the free counts of every NUMA node afterwards do not depend on how the resource is divided.
 fn is_determined(alignment: &Alignment, facts: &ResourceFacts) -> bool {
     let (near, far) = free(alignment, facts);
     match facts.requested.checked_sub(near.amount) {
@@ -237,12 +239,12 @@ fn is_determined(alignment: &Alignment, facts: &ResourceFacts) -> bool {
     }
 }
 
-/// Whether nothing is left on the nodes a container was aligned to.
+/// Whether nothing is free afterwards on the NUMA nodes of the alignment.
 fn takes_all(alignment: &Alignment, facts: &ResourceFacts) -> bool {
     free(alignment, facts).0.amount <= facts.requested
 }
 
-/// What is free in some places, and how many of these have any.
+/// The free amount of some NUMA nodes, and the number of NUMA nodes with a free amount.
 #[derive(Default)]
 struct FreeCount {
     amount: u64,
@@ -256,7 +258,7 @@ impl FreeCount {
     }
 }
 
-/// What is free on the nodes a container was aligned to, and what is free elsewhere.
+/// The free amount on the NUMA nodes of the alignment, and elsewhere.
 fn free(alignment: &Alignment, facts: &ResourceFacts) -> (FreeCount, FreeCount) {
     let (mut near, mut far) = (FreeCount::default(), FreeCount::default());
     let mask = alignment.hint.mask;

@@ -1,9 +1,9 @@
-//! What a node says about itself: the ledger as the counts of a topology object.
+//! Publishes a ledger as the counts of a topology object.
 //!
-//! Counts follow the exporters that ask the kubelet: capacity is what the hardware has, allocatable what pods may
-//! have, available what no pod holds. A device near several NUMA nodes is counted by each of them. What counts
-//! cannot say and a prediction needs is added as attributes: the managers' policies and options, and which NUMA
-//! nodes can only be used together because a pod's memory lies on all of them.
+//! The counts are those of the exporters that read the kubelet's pod resources API: capacity is the amount of the
+//! hardware, allocatable what pods may use, available what no pod holds. A device near several NUMA nodes is counted by
+//! each of them. What a prediction needs beyond counts is added as attributes: the managers' policies and options, and
+//! the memory groups of NUMA nodes that can only be used together because a pod's memory lies on all of them.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::node_set::NodeId;
 use crate::quantity::Quantity;
 
 impl NodeTopology {
-    /// The object that tells schedulers about this node, one zone per NUMA node in machine order.
+    /// The topology object of a node, one zone per NUMA node in machine order.
     #[must_use]
     pub fn of(ledger: &Ledger) -> Self {
         let nodes = ledger.rules().machine().nodes().iter();
@@ -147,7 +147,7 @@ fn memory(ledger: &Ledger, node: &NumaNode) -> Vec<ZoneResource> {
         });
         return rows.collect();
     }
-    // Nobody books memory here: all of it is there for everybody.
+    // The memory manager is off, so all memory is available.
     let plain = |name: ResourceName, amount: u64| ZoneResource {
         name,
         capacity: bytes(amount),
@@ -163,7 +163,7 @@ fn memory(ledger: &Ledger, node: &NumaNode) -> Vec<ZoneResource> {
     pages.chain([ordinary]).collect()
 }
 
-/// Which zones the memory of this one is bound to; `None` where nobody books memory.
+/// The memory group of a zone; `None` if the memory manager is off.
 fn memory_group(ledger: &Ledger, node: NodeId) -> Option<Attribute> {
     let row = ledger.state().memory().nodes().get(&node)?;
     let zones: Vec<String> = match row.assignments {

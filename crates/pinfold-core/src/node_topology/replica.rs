@@ -1,17 +1,17 @@
-//! [`Replica`]: a node's kubelet, rebuilt from what the node publishes.
+//! [`Replica`]: a node's kubelet, rebuilt from the node's topology object.
 //!
 //! The kubelet's managers decide mostly by counting: how many CPUs, bytes and devices of each NUMA node are free,
 //! and how many there are at all. Counts are what a topology object carries, so a machine with the same counts gives
-//! the same answers. Where the object's reporter also lists the CPUs themselves, they are used instead.
+//! the same decisions. If the exporter also lists the CPUs themselves, they are used instead.
 //!
 //! ```text
 //! attributes ─► Settings ─┐
 //! zones ─► CPUs, a core each, as many as counted ─► Rules ─┐
-//!      ├─► memory table with the counted amounts ──────────┼─► Ledger, asked by `predict`
+//!      ├─► memory table with the counted amounts ──────────┼─► Ledger, used by `predict`
 //!      └─► devices near each node, as many as counted ─────┘
 //! ```
 //!
-//! What is *not* in the counts is told apart as gaps, and [`Replica::predict`] says where it matters.
+//! What is *not* in the counts is kept as [`Gaps`], and [`Replica::predict`] reports the decisions that depend on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,50 +36,49 @@ use crate::quantity::Quantity;
 use crate::settings::Settings;
 use crate::volcano::cpu_detail::CpuRow;
 
-/// More devices of one resource are not told apart on one NUMA node; see [`Gaps::capped`].
-pub(super) const MOST_DEVICES: u64 = 1024;
+/// The most devices of one resource that the replica models on one NUMA node; see [`Gaps::capped`].
+pub(super) const MAX_DEVICES: u64 = 1024;
 
-/// Who holds what the object counts as taken. No pod has such an id.
+/// The uid of the placeholder pod that holds what the object counts as taken. No pod has such a uid.
 const OTHERS: &str = "(other pods)";
 
-/// The CPUs of a node one by one, where its reporter lists them.
+/// The CPUs of a node, if its exporter lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownCpus {
-    /// Where every CPU sits.
+    /// Core, NUMA node and socket of every CPU.
     pub rows: Vec<CpuRow>,
-    /// Those kept for the system.
+    /// The CPUs reserved for the system.
     pub reserved: CpuSet,
-    /// Those that containers hold for themselves.
+    /// The CPUs that containers hold exclusively.
     pub held: CpuSet,
 }
 
-/// What a node has of a device resource in all, near NUMA nodes or not: a scheduler knows it from the node and
-/// its pods.
+/// The total of a device resource on a node, near a NUMA node or not: a scheduler knows it from the node and its pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTotal {
-    /// What pods may have.
+    /// The allocatable amount.
     pub allocatable: u64,
-    /// What no pod has asked for yet.
+    /// The amount that no pod requests.
     pub free: u64,
 }
 
-/// What a node has of every device resource in all.
+/// The totals of every device resource on a node.
 pub type DeviceTotals = BTreeMap<ResourceName, DeviceTotal>;
 
-/// A kubelet that decides like the one which published a topology object.
+/// A kubelet that decides like the one that published a topology object.
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub(super) ledger: Ledger,
     pub(super) gaps: Gaps,
 }
 
-/// So many kinds of kubelets are kept; further ones have rules of their own.
-const MOST_KINDS: usize = 64;
+/// The most rules that are cached; further kubelets have their own.
+const MAX_CACHED_RULES: usize = 64;
 
-/// The rules of kubelets that were rebuilt before, to be shared by those of the same kind.
+/// The rules of kubelets that were rebuilt before, shared by kubelets with equal machine and settings.
 #[derive(Clone, Debug, Default)]
 pub struct RulesCache {
-    kinds: Vec<CachedRules>,
+    cached: Vec<CachedRules>,
 }
 
 #[derive(Clone, Debug)]
@@ -97,17 +96,19 @@ impl RulesCache {
         settings: Settings,
         unavailable: CpuSet,
     ) -> Result<Arc<Rules>, SettingsError> {
-        let same = |kind: &&CachedRules| {
-            kind.unavailable == unavailable && kind.settings == settings && *kind.machine == machine
+        let same = |cached: &&CachedRules| {
+            cached.unavailable == unavailable
+                && cached.settings == settings
+                && *cached.machine == machine
         };
-        if let Some(kind) = self.kinds.iter().find(same) {
-            return Ok(kind.rules.clone());
+        if let Some(cached) = self.cached.iter().find(same) {
+            return Ok(cached.rules.clone());
         }
         let machine = Arc::new(machine);
         let rules = Rules::new(machine.clone(), settings.clone())?.with_reserved(&unavailable)?;
         let rules = Arc::new(rules);
-        if self.kinds.len() < MOST_KINDS {
-            self.kinds.push(CachedRules {
+        if self.cached.len() < MAX_CACHED_RULES {
+            self.cached.push(CachedRules {
                 machine,
                 settings,
                 unavailable,
@@ -118,36 +119,36 @@ impl RulesCache {
     }
 }
 
-/// What the object does not say.
+/// What a topology object leaves open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// Which CPUs share a core or a socket.
+    /// The CPUs of each core and socket are unknown.
     pub(super) cores: bool,
-    /// Which CPUs come first: their cores, or their caches where the kubelet looks at those.
+    /// The order in which the kubelet takes CPUs is unknown: their cores, or their caches if an option uses them.
     pub(super) order: bool,
-    /// On which NUMA nodes the memory in use lies as one.
+    /// The memory groups of NUMA nodes with memory in use are unknown.
     pub(super) memory_groups: bool,
-    /// How far the NUMA nodes are from each other, though the kubelet looks at it.
+    /// The distances between NUMA nodes are unknown, though the kubelet compares them.
     pub(super) distances: bool,
     /// Resources with devices near several NUMA nodes.
     pub(super) wide: BTreeSet<ResourceName>,
-    /// Resources of which some NUMA node has more than are told apart.
+    /// Resources of which some NUMA node has more devices than the replica models.
     pub(super) capped: BTreeSet<ResourceName>,
 }
 
-/// Why nothing can be predicted from a topology object.
+/// Why no kubelet can be rebuilt from a topology object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
     /// It reports no NUMA node.
     #[error("no zone is a NUMA node")]
     NoZones,
-    /// Two zones claim one NUMA node.
+    /// Two zones have the same NUMA id.
     #[error("two zones are NUMA node {0}")]
     DuplicateZone(NodeId),
     /// More CPUs than a machine can have.
     #[error("the zones report more than {} CPUs", CpuId::LIMIT)]
     TooManyCpus,
-    /// The listed CPUs make no machine.
+    /// The listed CPUs are not a valid machine.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// The attributes describe a kubelet that would not start.
@@ -156,33 +157,34 @@ pub enum ReplicaError {
 }
 
 impl Replica {
-    /// Rebuilds the kubelet behind `topology`. `totals` are the devices of the node as a whole: those that no zone
-    /// counts are near no NUMA node. `cpus` are its CPUs one by one, if they are known.
+    /// Rebuilds the kubelet that published `topology`. `totals` are the devices of the whole node: those that no zone
+    /// counts are near no NUMA node. `cpus` are its CPUs, if they are listed.
     ///
-    /// A kubelet whose CPU or memory policy is not stated is taken to manage what its zones report.
+    /// If the object does not state the CPU or memory policy, it is assumed to be static if the zones report the
+    /// resource.
     ///
     /// # Errors
-    /// If the object describes no machine or no kubelet.
+    /// If the object does not describe a valid machine and kubelet.
     pub fn of(
         topology: &NodeTopology,
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
     ) -> Result<Self, ReplicaError> {
-        Self::of_kind(topology, totals, cpus, fidelity, &mut RulesCache::default())
+        Self::with_cache(topology, totals, cpus, fidelity, &mut RulesCache::default())
     }
 
-    /// The same, with the rules of another kubelet of the same kind where `shelf` has them: tables of a machine's CPUs
-    /// are far larger than what changes on a node.
+    /// The same, with cached rules of another kubelet with equal machine and settings: the tables of a machine's CPUs
+    /// are much larger than the state that changes on a node.
     ///
     /// # Errors
-    /// If the object describes no machine or no kubelet.
-    pub fn of_kind(
+    /// If the object does not describe a valid machine and kubelet.
+    pub fn with_cache(
         topology: &NodeTopology,
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
         fidelity: Fidelity,
-        shelf: &mut RulesCache,
+        cache: &mut RulesCache,
     ) -> Result<Self, ReplicaError> {
         let zones = numa_zones(topology)?;
         let caches = caches(topology);
@@ -190,7 +192,7 @@ impl Replica {
         let settings = settings(topology, &zones, fidelity);
         let unavailable = unavailable_cpus(&zones, &machine, cpus);
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
-        let rules = shelf.rules(machine, settings, unavailable)?;
+        let rules = cache.rules(machine, settings, unavailable)?;
 
         let mut gaps = Gaps {
             cores: cpus.is_none(),
@@ -213,13 +215,13 @@ impl Replica {
         Ok(Self { ledger, gaps })
     }
 
-    /// The rebuilt ledger. Its CPUs and devices bear numbers of their own unless they were known.
+    /// The rebuilt ledger. Its CPU and device ids are made up unless they were listed.
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What the object leaves open.
+    /// What the topology object leaves open.
     #[must_use]
     pub fn gaps(&self) -> &Gaps {
         &self.gaps
@@ -247,7 +249,7 @@ fn numa_zones(topology: &NodeTopology) -> Result<Vec<NumberedZone<'_>>, ReplicaE
     }
 }
 
-/// Capacity, allocatable and available of one resource in whole units, each at most the one before it.
+/// Capacity, allocatable and available amount of one resource in whole units, each at most the one before it.
 struct ZoneCounts {
     capacity: u64,
     allocatable: u64,
@@ -257,7 +259,7 @@ struct ZoneCounts {
 fn counts(zone: &Zone, name: &str) -> Option<ZoneCounts> {
     let found = zone.resources.iter().find(|row| row.name.as_str() == name);
     let whole = |amount: &Quantity| {
-        // Half a CPU is no CPU.
+        // A fraction of a CPU is rounded down.
         let units = amount.value();
         let rounded_up = Quantity::from(units) > *amount;
         u64::try_from(units.saturating_sub(i64::from(rounded_up))).unwrap_or(0)
@@ -273,7 +275,7 @@ fn counts(zone: &Zone, name: &str) -> Option<ZoneCounts> {
     })
 }
 
-/// The CPUs of every last-level cache, as far as the attribute says.
+/// The CPUs of every last-level cache, as far as the attribute lists them.
 fn caches(topology: &NodeTopology) -> Vec<CpuSet> {
     let text = topology.attribute(attributes::CACHES).unwrap_or_default();
     let caches = text.split(';').filter(|cache| !cache.is_empty());
@@ -353,7 +355,7 @@ fn counted_cores(next: &mut u32, count: u64) -> Result<Vec<Core>, ReplicaError> 
     Ok(cores)
 }
 
-/// The distances of one zone to all, if it states them all.
+/// The distances of one zone to all zones, if it states them all.
 fn distances(zones: &[NumberedZone<'_>], zone: &Zone) -> Option<Vec<u32>> {
     let to = |id: NodeId| {
         let mut costs = zone.costs.iter();
@@ -368,7 +370,7 @@ fn distances_are_known(zones: &[NumberedZone<'_>]) -> bool {
     each.all(|(_, zone)| distances(zones, zone).is_some())
 }
 
-/// The CPUs that pods cannot have: reserved ones if they are known, else as many as the counts say. Whether a
+/// The CPUs that cannot be assigned: the reserved ones if they are listed, else as many as the counts say. Whether a
 /// counted CPU is reserved or held makes no difference to the next pod.
 fn unavailable_cpus(
     zones: &[NumberedZone<'_>],
@@ -405,7 +407,7 @@ fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidel
     let cpu_policy = stated(attributes::CPU_POLICY, ["none", "static"], reports("cpu"));
     let memory = reports("memory");
     let memory_policy = stated(attributes::MEMORY_POLICY, ["None", "Static"], memory);
-    // Policies insist on some reservation. The amounts that count are those of the zones.
+    // The policies require some reservation. The amounts that count are those of the zones.
     let byte = ResourceList::from([(memory_resource(), Quantity::bytes(1))]);
     let first = zones.first().map_or(0, |(id, _)| i64::from(id.get()));
     Settings {
@@ -431,7 +433,7 @@ fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidel
     }
 }
 
-/// The memory manager's table as far as the zones tell it.
+/// The memory manager's table, from the amounts of the zones.
 fn memory_table(
     zones: &[NumberedZone<'_>],
     policy: TopologyPolicy,
@@ -462,7 +464,7 @@ fn memory_table(
         let alone = NodeSet::single(id);
         let cells = match first(&zone.attributes, attributes::MEMORY_GROUP) {
             Some(text) => (text.split(',').filter_map(numa_id).collect::<NodeSet>()) & all,
-            // Under this policy memory of one container never lies on two nodes.
+            // Under this policy the memory of one container never lies on two NUMA nodes.
             None if policy == TopologyPolicy::SingleNumaNode || zones.len() == 1 => match in_use {
                 true => alone,
                 false => NodeSet::EMPTY,
@@ -482,7 +484,7 @@ fn memory_table(
     MemoryState::new(nodes, BTreeMap::new(), BTreeMap::new())
 }
 
-/// As many devices near each node as the zones count, the taken ones held by one made-up pod.
+/// As many placeholder devices near each NUMA node as the zones count, the taken ones held by one placeholder pod.
 fn devices(
     topology: &NodeTopology,
     zones: &[NumberedZone<'_>],
@@ -543,7 +545,7 @@ fn devices(
     (pool, state)
 }
 
-/// The devices of one resource while they are made up.
+/// The placeholder devices of one resource.
 #[derive(Default)]
 struct PlaceholderDevices {
     offer: AdvertisedDevices,
@@ -552,13 +554,13 @@ struct PlaceholderDevices {
 }
 
 impl PlaceholderDevices {
-    /// The devices near one node, or near none: first the free ones, then the held, then those out of order.
+    /// Adds the devices near one NUMA node, or near none: first the free ones, then the held, then the unhealthy.
     fn add(&mut self, node: Option<NodeId>, counts: &ZoneCounts) {
-        self.capped |= counts.capacity > MOST_DEVICES;
+        self.capped |= counts.capacity > MAX_DEVICES;
         let place = node.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        let free = counts.available.min(MOST_DEVICES);
-        let healthy = counts.allocatable.min(MOST_DEVICES);
-        for index in 0..counts.capacity.min(MOST_DEVICES) {
+        let free = counts.available.min(MAX_DEVICES);
+        let healthy = counts.allocatable.min(MAX_DEVICES);
+        for index in 0..counts.capacity.min(MAX_DEVICES) {
             let id = DeviceId::from(format!("{place}-{index}"));
             if (free..healthy).contains(&index) {
                 self.held.insert(id.clone());

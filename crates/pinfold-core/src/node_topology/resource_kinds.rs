@@ -1,37 +1,37 @@
-//! Kinds of resources, told by their names.
+//! Classifies resources by their names.
 //!
 //! Mirrors Kubernetes' resource name helpers and the plugin's `isHostLevelResource` and
 //! `isNUMAAffineResource`.
 
 use crate::pod::ResourceList;
 
-/// Of the `kubernetes.io/` namespace: names without a slash are.
+/// Whether the resource is in the `kubernetes.io/` namespace, to which names without a slash belong.
 #[must_use]
 pub fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Pages of a fixed size.
+/// Whether the resource is hugepages of some size.
 #[must_use]
 pub fn is_hugepages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Resources that every NUMA node has its share of: CPU, memory, hugepages. Only Guaranteed pods get
-/// theirs from certain nodes.
+/// Whether every NUMA node has a share of the resource: CPU, memory, hugepages. Only Guaranteed pods get them from
+/// specific NUMA nodes.
 #[must_use]
 pub fn is_numa_affine(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_hugepages(name)
 }
 
-/// Resources that need not belong to a NUMA node: storage, and devices that do not say.
+/// Whether the resource need not belong to a NUMA node: storage, and devices without topology.
 #[must_use]
 pub fn is_host_level(name: &str) -> bool {
     matches!(name, "ephemeral-storage" | "storage") || !is_native(name)
 }
 
-/// Whether the scheduler sees the resource in a node's allocatable list. Four resources it always sees.
-/// Of the others it keeps devices, hugepages, volumes and what is `kubernetes.io/` by name.
+/// Whether the scheduler finds the resource in a node's allocatable. It always finds four resources; of the others it
+/// keeps devices, hugepages, volumes and names with `kubernetes.io/`.
 #[must_use]
 pub fn is_on_node(name: &str, allocatable: &ResourceList) -> bool {
     if matches!(name, "cpu" | "memory" | "pods" | "ephemeral-storage") {
@@ -44,7 +44,7 @@ pub fn is_on_node(name: &str, allocatable: &ResourceList) -> bool {
     kept && allocatable.contains_key(name)
 }
 
-/// A device or another resource that the cluster's owner invented. Mirrors `IsExtendedResourceName`.
+/// Whether the resource is an extended resource. Mirrors `IsExtendedResourceName`.
 fn is_extended(name: &str) -> bool {
     let quota = |prefix: &str| is_subdomain(&format!("requests.{prefix}"));
     match name.split_once('/') {
@@ -59,7 +59,7 @@ fn is_extended(name: &str) -> bool {
     }
 }
 
-/// Up to 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit.
+/// Whether the text is up to 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit.
 fn is_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
@@ -67,7 +67,8 @@ fn is_label(text: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().copied().all(inner) && end(bytes.first()) && end(bytes.last())
 }
 
-/// Up to 253 lower case letters, digits, `-` and `.`, every part beginning and ending with a letter or digit.
+/// Whether the text is up to 253 lower case letters, digits, `-` and `.`, every part beginning and ending with a letter
+/// or digit.
 fn is_subdomain(text: &str) -> bool {
     let lower = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &str| {
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_kind() {
+    fn resources_are_classified_by_name() {
         // name, native, affine, host level, extended
         let table = [
             ("cpu", true, true, false, false),
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_always_sees_need_not_be_listed() {
+    fn the_scheduler_finds_four_resources_even_if_they_are_not_listed() {
         let nothing = ResourceList::new();
         assert!(is_on_node("ephemeral-storage", &nothing));
         assert!(!is_on_node("vendor.com/nic", &nothing));

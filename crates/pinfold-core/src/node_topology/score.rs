@@ -1,8 +1,8 @@
-//! How well a pod fits a node, 0 to 100.
+//! The score of a node for a pod, 0 to 100.
 //!
-//! Mirrors the plugin's `Score`. A pod that is not Guaranteed fits everywhere. Three strategies score every
-//! NUMA zone and take the lowest score that is not 0 (0 means that the zone is too small and would not be
-//! chosen); they are for nodes that insist on a single NUMA node. [`ScoringStrategy::LeastNumaNodes`] counts the
+//! Mirrors the plugin's `Score`. A pod that is not Guaranteed scores 100 everywhere. Three strategies score every
+//! NUMA zone and use the lowest score that is not 0 (0 means that the zone is too small and would not be
+//! chosen); they apply to nodes with the policy `single-numa-node`. [`ScoringStrategy::LeastNumaNodes`] counts the
 //! NUMA nodes that the pod needs.
 
 use std::collections::BTreeMap;
@@ -27,19 +27,19 @@ pub const BEST: i64 = 100;
 /// How zones are scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScoringStrategy {
-    /// The emptier the better.
+    /// The emptier, the higher.
     #[default]
     LeastAllocated,
-    /// The fuller the better.
+    /// The fuller, the higher.
     MostAllocated,
-    /// The more evenly the resources are used the better.
+    /// The more evenly the resources are used, the higher.
     BalancedAllocation,
-    /// The fewer NUMA nodes are needed the better.
+    /// The fewer NUMA nodes are needed, the higher.
     LeastNumaNodes,
 }
 
 impl ScoringStrategy {
-    /// The strategy of that name in the plugin's arguments.
+    /// Parses the strategy of the plugin's arguments.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         match text {
@@ -52,7 +52,7 @@ impl ScoringStrategy {
     }
 }
 
-/// How much each resource counts. One that is missing or below 1 counts 1.
+/// The weight of each resource. A missing weight or one below 1 counts as 1.
 pub type ResourceWeights = BTreeMap<ResourceName, i64>;
 
 /// The score of a node for a pod.
@@ -97,11 +97,11 @@ struct Scoring<'a> {
 }
 
 impl Scoring<'_> {
-    /// The mean over all containers, init containers among them.
+    /// The mean score of all containers, including init containers.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
-        reason = "the original goes through a float and cuts the fraction off"
+        reason = "the plugin computes a float and truncates it"
     )]
     fn mean(&self, zones: &NumaZones, request: &TopologyPodRequest<'_>) -> i64 {
         let (mut sum, mut count) = (0.0, 0.0);
@@ -112,7 +112,7 @@ impl Scoring<'_> {
         (sum / count) as i64
     }
 
-    /// The lowest score of a zone that is not 0.
+    /// The lowest nonzero score of a zone.
     fn all_zones(&self, zones: &NumaZones, requested: &ResourceList) -> i64 {
         zones.as_slice().iter().fold(0, |lowest, zone| {
             let score = self.zone(requested, &zone.available);
@@ -138,8 +138,8 @@ impl Scoring<'_> {
         }
     }
 
-    /// The weighted mean of `part` of what is available, in percent. Mirrors `leastAllocatedScoreStrategy`
-    /// and `mostAllocatedScoreStrategy`, which count whole units: half a CPU is one.
+    /// The weighted mean of `part` of the available amounts, in percent. Mirrors `leastAllocatedScoreStrategy` and
+    /// `mostAllocatedScoreStrategy`, which round up to whole units.
     fn weighted(
         &self,
         requested: &ResourceList,
@@ -169,7 +169,7 @@ impl Scoring<'_> {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
-        reason = "the original computes in floats and cuts the fraction off"
+        reason = "the plugin computes in floats and truncates"
     )]
     fn balanced(&self, requested: &ResourceList, available: &ResourceList) -> i64 {
         let mut fractions = smallvec::SmallVec::<[f64; 8]>::new();
@@ -208,7 +208,7 @@ fn sample_variance(numbers: &[f64]) -> f64 {
     (squares - drift * drift / count) / (count - 1.0)
 }
 
-/// A whole number that the original keeps in 64 bits, whatever happens, and the sound way in enough bits.
+/// An integer that wraps around at 64 bits as in the plugin, and does not in sound mode.
 #[derive(Clone, Copy, Default)]
 struct WrappingInt(i128);
 
@@ -216,7 +216,7 @@ impl WrappingInt {
     fn fit(wide: i128, fidelity: Fidelity) -> Self {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "the low 64 bits are what is wanted"
+            reason = "the low 64 bits are intended"
         )]
         match fidelity.overflows_scores() {
             true => Self(i128::from(wide as i64)),
@@ -232,7 +232,7 @@ impl WrappingInt {
         Self::fit(self.0.saturating_add(other.0), fidelity)
     }
 
-    /// The quotient cut off towards zero; 0 if there is nothing to divide by.
+    /// The quotient rounded towards zero; 0 if the divisor is 0.
     fn over(self, divisor: Self) -> Self {
         Self(self.0.checked_div(divisor.0).unwrap_or(0))
     }

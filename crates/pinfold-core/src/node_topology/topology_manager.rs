@@ -1,7 +1,7 @@
-//! How the node's kubelet is configured, read from its topology object.
+//! [`TopologyManagerConfig`]: the configuration of a node's topology manager, read from its topology object.
 //!
-//! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy words, then the
-//! attributes field by field, each valid value replacing what was there. What is not valid is passed over.
+//! Mirrors `TopologyManagerFromNodeResourceTopology`: the first of the deprecated policy values, then the attributes
+//! field by field, each valid value replacing the previous one. Invalid values are ignored.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub struct TopologyManagerConfig {
     pub policy: TopologyPolicy,
     /// Its scope.
     pub scope: TopologyScope,
-    /// The most NUMA nodes it deals with, 2 to 1024: the unit in which scores count NUMA nodes.
+    /// Its maximum number of NUMA nodes, 2 to 1024. Scores divide 100 by it.
     pub max_numa_nodes: i64,
 }
 
@@ -30,16 +30,16 @@ impl Default for TopologyManagerConfig {
     }
 }
 
-/// Larger numbers of NUMA nodes are not believed.
-const MOST_NUMA_NODES: i64 = 1024;
+/// Larger numbers of NUMA nodes are capped.
+const MAX_NUMA_NODES: i64 = 1024;
 
 impl TopologyManagerConfig {
-    /// Reads the configuration.
+    /// Reads the configuration of a node.
     #[must_use]
     pub fn of(topology: &NodeTopology) -> Self {
         let mut manager = Self::default();
-        if let Some(word) = topology.topology_policies.first()
-            && let Some((policy, scope)) = policy_and_scope(word)
+        if let Some(value) = topology.topology_policies.first()
+            && let Some((policy, scope)) = policy_and_scope(value)
         {
             (manager.policy, manager.scope) = (policy, scope);
         }
@@ -53,7 +53,7 @@ impl TopologyManagerConfig {
                     manager.policy = value.parse().unwrap_or(manager.policy);
                 }
                 attributes::MAX_NUMA_NODES => match value.parse::<i64>() {
-                    Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MOST_NUMA_NODES),
+                    Ok(most) if most > 1 => manager.max_numa_nodes = most.min(MAX_NUMA_NODES),
                     _ => {}
                 },
                 _ => {}
@@ -63,10 +63,10 @@ impl TopologyManagerConfig {
     }
 }
 
-/// The deprecated words that state both. `None`, `Restricted` and `BestEffort` state no scope and are
-/// passed over like unknown ones.
-fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
-    Some(match word {
+/// The policy and scope of a deprecated policy value. `None`, `Restricted` and `BestEffort` have no scope and are
+/// ignored like unknown values.
+fn policy_and_scope(value: &str) -> Option<(TopologyPolicy, TopologyScope)> {
+    Some(match value {
         "SingleNUMANodePodLevel" => (TopologyPolicy::SingleNumaNode, TopologyScope::Pod),
         "SingleNUMANodeContainerLevel" => {
             (TopologyPolicy::SingleNumaNode, TopologyScope::Container)
@@ -79,17 +79,17 @@ fn policy_and_scope(word: &str) -> Option<(TopologyPolicy, TopologyScope)> {
     })
 }
 
-/// The policy and the scope in the kubelet's own words, for who has to know what it will do. A word that no kubelet knows
-/// stays as it is, for the rules to complain about: a node that may align pods must not be taken for one that does not.
-/// The deprecated words without a scope, which the plugin passes over, still name a policy.
+/// The policy and scope as values of a KubeletConfiguration, to predict the kubelet. An unknown value is returned as it
+/// is and makes the rules fail: a node that may align pods must not be treated as one that does not. The deprecated
+/// values without a scope, which the plugin ignores, still name a policy.
 pub(super) fn policy_and_scope_names(topology: &NodeTopology) -> (String, String) {
     let manager = TopologyManagerConfig::of(topology);
-    let is_stated = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
-    let word = topology.topology_policies.first().map(String::as_str);
-    let policy = match word.filter(|_| !is_stated) {
+    let is_set = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
+    let value = topology.topology_policies.first().map(String::as_str);
+    let policy = match value.filter(|_| !is_set) {
         Some("Restricted") => TopologyPolicy::Restricted.name(),
         Some("BestEffort") => TopologyPolicy::BestEffort.name(),
-        Some(word) if word != "None" && policy_and_scope(word).is_none() => word,
+        Some(value) if value != "None" && policy_and_scope(value).is_none() => value,
         _ => manager.policy.name(),
     };
     let policy = unknown::<TopologyPolicy>(topology, attributes::TOPOLOGY_POLICY).unwrap_or(policy);
@@ -98,7 +98,7 @@ pub(super) fn policy_and_scope_names(topology: &NodeTopology) -> (String, String
     (policy.to_owned(), scope.to_owned())
 }
 
-/// The first value of an attribute that is none.
+/// The first value of an attribute that cannot be parsed.
 fn unknown<'a, T: FromStr>(topology: &'a NodeTopology, name: &str) -> Option<&'a str> {
     let own = topology.attributes.iter().filter(|own| own.name == name);
     let mut values = own.map(|own| own.value.as_str());
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
     use crate::node_topology::Attribute;
 
-    fn read(words: &[&str], attributes: &[(&str, &str)]) -> TopologyManagerConfig {
+    fn read(values: &[&str], attributes: &[(&str, &str)]) -> TopologyManagerConfig {
         TopologyManagerConfig::of(&NodeTopology {
-            topology_policies: words.iter().map(|&word| word.to_owned()).collect(),
+            topology_policies: values.iter().map(|&value| value.to_owned()).collect(),
             attributes: attributes
                 .iter()
                 .map(|&(name, value)| Attribute {
@@ -125,21 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn attributes_win_over_the_policy_word_field_by_field() {
-        let word = "RestrictedPodLevel";
-        let manager = read(&[word], &[("topologyManagerPolicy", "single-numa-node")]);
+    fn attributes_override_the_deprecated_policy_field_by_field() {
+        let value = "RestrictedPodLevel";
+        let manager = read(&[value], &[("topologyManagerPolicy", "single-numa-node")]);
         assert_eq!(manager.policy, TopologyPolicy::SingleNumaNode);
         assert_eq!(manager.scope, TopologyScope::Pod);
     }
 
     #[test]
-    fn only_the_first_word_counts_and_only_if_it_states_a_scope() {
+    fn only_the_first_deprecated_policy_counts_and_only_if_it_has_a_scope() {
         let manager = read(&["BestEffort", "SingleNUMANodePodLevel"], &[]);
         assert_eq!(manager, TopologyManagerConfig::default());
     }
 
     #[test]
-    fn values_that_are_not_valid_change_nothing() {
+    fn invalid_values_are_ignored() {
         let most = "topologyManagerMaxNUMANodes";
         for (value, expected) in [
             ("16", 16),

@@ -1,8 +1,7 @@
-//! Choosing CPUs for one container once its NUMA nodes are known.
+//! Chooses CPUs for one container once its NUMA nodes are known.
 //!
-//! Mirrors `Allocate` of `cpuMng`: first CPUs of the hint's nodes, then, if those are too few, CPUs of
-//! the rest. Where there are not enough the original hands out an empty set without a word and the task
-//! counts as placed; the sound way rejects.
+//! Mirrors `Allocate` of `cpuMng`: first CPUs of the hint's NUMA nodes, then, if those are too few, CPUs of the others.
+//! If there are not enough, Volcano returns an empty set and places the task without CPUs; sound mode rejects it.
 
 use super::cpu_detail::CpuDetail;
 use super::take::{NotEnoughCpus, take};
@@ -10,10 +9,10 @@ use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::node_set::NodeSet;
 
-/// Chooses `cpus` CPUs out of `available`, on `mask` as far as it goes.
+/// Chooses `cpus` CPUs out of `available`, first on the NUMA nodes of `mask`.
 ///
 /// # Errors
-/// If there are not enough (sound only).
+/// If there are not enough (sound mode only).
 pub fn allocate(
     detail: &CpuDetail,
     available: &CpuSet,

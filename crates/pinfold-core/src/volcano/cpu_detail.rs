@@ -1,7 +1,7 @@
 //! [`CpuDetail`]: the CPUs of a node as its exporter reports them (`cpuDetail` of a Numatopology object).
 //!
-//! Core numbers come straight from the kernel and are unique only inside a socket. The plugin treats them
-//! as unique in the machine; so both readings are kept: [`CpuDetail::cores`] by (socket, number), which
+//! Core numbers are the kernel's and unique only inside a socket. The plugin treats them as unique in the
+//! machine; so both groupings are kept: [`CpuDetail::cores`] by (socket, number), which
 //! is what a core is, and [`CpuDetail::core_numbers`] by the number alone.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::cpu_set::{CpuId, CpuSet};
 use crate::machine::cpus::CpuGroup;
 use crate::node_set::{NodeId, NodeSet};
 
-/// Where one CPU sits.
+/// One CPU with its core, NUMA node and socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuRow {
     /// The CPU.
@@ -23,7 +23,7 @@ pub struct CpuRow {
     pub socket: u32,
 }
 
-/// What makes a core one core. Ordered by socket, then number.
+/// The identity of a core. Ordered by socket, then number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoreId {
     /// The socket.
@@ -32,7 +32,7 @@ pub struct CoreId {
     pub number: u32,
 }
 
-/// All CPUs that carry one core number, in whatever socket.
+/// All CPUs with one core number, in any socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreNumber {
     /// The number.
@@ -43,7 +43,7 @@ pub struct CoreNumber {
     pub cpus: CpuSet,
 }
 
-/// All CPUs of one node, grouped once.
+/// All CPUs of one node, grouped by NUMA node, socket and core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuDetail {
     all: CpuSet,
@@ -55,7 +55,7 @@ pub struct CpuDetail {
 }
 
 impl CpuDetail {
-    /// Groups the rows. A CPU that is listed twice sits where the last row says.
+    /// Groups the rows. Of a CPU that is listed twice the last row counts.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = CpuRow>) -> Self {
         let rows: BTreeMap<CpuId, CpuRow> = rows.into_iter().map(|row| (row.cpu, row)).collect();
@@ -89,7 +89,7 @@ impl CpuDetail {
         &self.all
     }
 
-    /// The NUMA nodes that own a CPU.
+    /// The NUMA nodes with CPUs.
     #[must_use]
     pub fn node_ids(&self) -> NodeSet {
         self.node_ids
@@ -137,7 +137,7 @@ impl CpuDetail {
         cpus
     }
 
-    /// The NUMA nodes on which `cpus` lie; CPUs that are not listed lie nowhere.
+    /// The NUMA nodes of `cpus`; CPUs that are not listed are ignored.
     #[must_use]
     pub fn nodes_of(&self, cpus: &CpuSet) -> NodeSet {
         let touched = self

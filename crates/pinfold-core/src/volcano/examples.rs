@@ -1,4 +1,4 @@
-//! The worked examples of Volcano's design, number by number.
+//! The worked examples of Volcano's design document.
 
 use super::hints::{cpu_hints, reserved_cpus};
 use super::numa_amounts::{NumaAmount, NumaAmounts};
@@ -26,7 +26,7 @@ fn on(bits: u64, preferred: bool) -> Hint {
     Hint::on(NodeSet::from_bits(bits), preferred)
 }
 
-/// What a task for so many CPUs gets on a node of 2 x 4 CPUs with that policy, as text.
+/// The CPUs of a task on a node of 2 x 4 CPUs with that policy, as text.
 fn placed(policy: &str, free: &str, asked: &str, fidelity: Fidelity) -> Result<String, Misfit> {
     let session = VolcanoSession::open([node("n", policy, machine(2, 4, 1), free)], 1, fidelity);
     let found = session.simulate(&task("t", policy, &[asked]), &NodeName::from("n"));
@@ -36,7 +36,7 @@ fn placed(policy: &str, free: &str, asked: &str, fidelity: Fidelity) -> Result<S
 
 /// EX-10.
 #[test]
-fn three_cpus_beside_two_busy_ones_come_from_the_other_node() {
+fn three_cpus_come_from_the_numa_node_without_busy_cpus() {
     assert_eq!(hint_list("2-7", 3), [on(0b10, true), on(0b11, false)]);
     for fidelity in BOTH {
         assert_eq!(
@@ -48,7 +48,7 @@ fn three_cpus_beside_two_busy_ones_come_from_the_other_node() {
 
 /// EX-11.
 #[test]
-fn three_cpus_that_no_node_has_are_spread_or_rejected_by_policy() {
+fn three_cpus_that_no_numa_node_has_are_spread_or_rejected_by_policy() {
     assert_eq!(hint_list("2-5", 3), [on(0b11, false)]);
     for fidelity in BOTH {
         for policy in ["restricted", "single-numa-node"] {
@@ -73,9 +73,9 @@ fn one_numa_node_scores_higher_than_two() {
     assert_eq!(scores(&[], 1), [0.0; 0]);
 }
 
-/// C19: restricted rejects only what an empty machine could do better.
+/// C19: `restricted` rejects only hints wider than an empty machine needs.
 #[test]
-fn restricted_admits_two_nodes_where_two_are_needed() {
+fn restricted_admits_two_numa_nodes_if_two_are_needed() {
     for fidelity in BOTH {
         let six = placed("restricted", "0-7", "6", fidelity).expect("as narrow as possible");
         assert_eq!(cpus(&six).len(), 6);
@@ -84,7 +84,7 @@ fn restricted_admits_two_nodes_where_two_are_needed() {
 
 /// EX-24.
 #[test]
-fn a_best_effort_job_for_four_cpus_fills_one_node() {
+fn a_best_effort_task_for_four_cpus_fills_one_numa_node() {
     for fidelity in BOTH {
         assert_eq!(
             placed("best-effort", "0-7", "4", fidelity),
@@ -94,7 +94,7 @@ fn a_best_effort_job_for_four_cpus_fills_one_node() {
 }
 
 #[test]
-fn cpus_that_cannot_be_found_are_rejected_and_not_silently_left_out() {
+fn a_task_whose_cpus_cannot_be_found_is_rejected_in_sound_mode() {
     let short = placed("best-effort", "0-1", "3", Fidelity::Sound).expect_err("two are free");
     assert_eq!(
         short.to_string(),
@@ -107,7 +107,7 @@ fn cpus_that_cannot_be_found_are_rejected_and_not_silently_left_out() {
 }
 
 #[test]
-fn half_a_cpu_has_no_opinion_and_gets_no_cpu() {
+fn a_fraction_of_a_cpu_has_no_hint_and_gets_no_cpu() {
     for fidelity in BOTH {
         assert_eq!(
             placed("single-numa-node", "0-7", "1500m", fidelity),
@@ -117,7 +117,7 @@ fn half_a_cpu_has_no_opinion_and_gets_no_cpu() {
 }
 
 #[test]
-fn a_reservation_is_rounded_up_and_one_beyond_the_machine_reserves_all() {
+fn a_reservation_is_rounded_up_and_one_larger_than_the_machine_reserves_all() {
     let detail = machine(2, 4, 1);
     let reserved = |text: &str, fidelity| {
         let quantity = text.parse().expect("a quantity");
@@ -133,8 +133,8 @@ fn a_reservation_is_rounded_up_and_one_beyond_the_machine_reserves_all() {
 }
 
 #[test]
-fn a_free_cpu_that_the_topology_does_not_list_counts_for_nothing() {
-    // CPUs 8 and 9 do not exist; the original counts them on node 0.
+fn a_free_cpu_that_the_topology_does_not_list_is_ignored_in_sound_mode() {
+    // CPUs 8 and 9 do not exist; Volcano counts them on NUMA node 0.
     let free = cpus("0,8-9");
     let count = |fidelity| cpu_hints(&machine(2, 4, 1), Some(&free), 3, fidelity);
     let first = |fidelity| count(fidelity).rows.into_iter().next().map(|row| row.1);
@@ -146,7 +146,7 @@ fn a_free_cpu_that_the_topology_does_not_list_counts_for_nothing() {
 }
 
 #[test]
-fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
+fn the_cpus_of_init_containers_are_reused_by_later_containers() {
     let name = NodeName::from("n");
     let on = |fidelity| {
         let four = node("n", "single-numa-node", machine(2, 4, 1), "0-7");
@@ -163,12 +163,12 @@ fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
     let exact = on(Fidelity::Exact).simulate(&task, &name);
     assert_eq!(exact, Ok(Some(cpus("0-1"))));
 
-    // A sidecar keeps its CPUs: the container goes beside it.
+    // A sidecar keeps its CPUs: the app container gets others.
     task.pod.init_containers[0].restartable = true;
     let beside = on(Fidelity::Sound).simulate(&task, &name);
     assert_eq!(beside, Ok(Some(cpus("0-2,4-5"))));
 
-    // An init container that no node can hold keeps the pod out.
+    // An init container that fits no NUMA node rejects the pod.
     task.pod.init_containers = vec![container("setup", "5")];
     let rejected = on(Fidelity::Sound).simulate(&task, &name);
     let misfit = rejected.expect_err("five CPUs on one node of four").misfit;
@@ -180,7 +180,7 @@ fn init_containers_get_cpus_that_the_rest_of_the_pod_uses_again() {
 
 const GIB: u64 = 1 << 30;
 
-/// A session with one node of 2 x 4 CPUs and so many GiB of memory and GPUs on its NUMA nodes.
+/// A session with one node of 2 x 4 CPUs and these GiB of memory and GPUs on its NUMA nodes.
 fn with_amounts(
     policy: &str,
     memory: [u64; 2],
@@ -198,7 +198,7 @@ fn with_amounts(
             ("example.com/gpu".into(), id, all(gpus[at])),
         ]
     });
-    session.supply(&name, NumaAmounts::new(rows));
+    session.set_amounts(&name, NumaAmounts::new(rows));
     (session, name)
 }
 
@@ -213,20 +213,20 @@ fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> VolcanoTask {
 }
 
 #[test]
-fn memory_and_devices_are_aligned_with_the_cpus_except_where_the_original_looks_at_cpus_only() {
-    // The GPUs are on node 1, and so are then the CPUs.
-    let asks = task_with("single-numa-node", "2", "4Gi", "1");
+fn memory_and_devices_are_aligned_with_the_cpus_in_sound_mode() {
+    // The GPUs are on NUMA node 1, so the CPUs come from it too.
+    let task = task_with("single-numa-node", "2", "4Gi", "1");
     let place = |fidelity| {
         let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 2], fidelity);
-        session.simulate(&asks, &name)
+        session.simulate(&task, &name)
     };
     assert_eq!(place(Fidelity::Sound), Ok(Some(cpus("4-5"))));
     assert_eq!(place(Fidelity::Exact), Ok(Some(cpus("0-1"))));
 
-    // Memory for it is on node 0 only: no single node has both.
+    // The memory is on NUMA node 0 only: no single NUMA node has both.
     let (session, name) = with_amounts("single-numa-node", [8, 2], [0, 2], Fidelity::Sound);
     let rejected = session
-        .simulate(&asks, &name)
+        .simulate(&task, &name)
         .expect_err("GPU and memory are apart");
     assert_eq!(
         rejected.misfit.to_string(),
@@ -235,10 +235,10 @@ fn memory_and_devices_are_aligned_with_the_cpus_except_where_the_original_looks_
 }
 
 #[test]
-fn memory_that_is_nowhere_rejects_even_under_best_effort() {
-    let asks = task_with("best-effort", "1", "20Gi", "0");
+fn insufficient_memory_rejects_even_under_best_effort() {
+    let task = task_with("best-effort", "1", "20Gi", "0");
     let (session, name) = with_amounts("best-effort", [8, 8], [0, 0], Fidelity::Sound);
-    let rejected = session.simulate(&asks, &name).expect_err("16 GiB in all");
+    let rejected = session.simulate(&task, &name).expect_err("16 GiB in all");
     assert_eq!(
         rejected.misfit.to_string(),
         "container c0 needs 21474836480 of memory, 17179869184 are available"
@@ -246,7 +246,7 @@ fn memory_that_is_nowhere_rejects_even_under_best_effort() {
 }
 
 #[test]
-fn memory_and_devices_are_given_once_and_come_back() {
+fn memory_and_devices_are_assigned_once_and_released() {
     let (mut session, name) = with_amounts("single-numa-node", [8, 8], [1, 0], Fidelity::Sound);
     let before = session.clone();
     let first = task_with("single-numa-node", "1", "1Gi", "1");
@@ -256,23 +256,23 @@ fn memory_and_devices_are_given_once_and_come_back() {
     let mut second = first.clone();
     second.pod.uid = "u".into();
     let none_left = session.place(&second, std::slice::from_ref(&name));
-    assert!(none_left.is_err(), "the GPU is gone");
+    assert!(none_left.is_err(), "the GPU is taken");
     session.undo(placement);
     assert_eq!(session, before);
 }
 
 #[test]
-fn memory_of_an_init_container_is_used_again_and_a_sidecars_is_not() {
+fn memory_of_an_init_container_is_reused_and_that_of_a_sidecar_is_not() {
     let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 0], Fidelity::Sound);
-    let mut asks = task_with("single-numa-node", "1", "6Gi", "0");
-    let memory = |asks: &VolcanoTask| {
-        let grant = session.simulate_all(asks, &name).expect("fits");
-        let amounts = grant.expect("a decision").amounts;
+    let mut task = task_with("single-numa-node", "1", "6Gi", "0");
+    let memory = |task: &VolcanoTask| {
+        let allocation = session.simulate_all(task, &name).expect("fits");
+        let amounts = allocation.expect("a decision").amounts;
         amounts["memory"].values().copied().collect::<Vec<_>>()
     };
-    asks.pod.init_containers = vec![asks.pod.containers[0].clone()];
-    asks.pod.init_containers[0].name = "setup".into();
-    assert_eq!(memory(&asks), [6 * GIB]);
-    asks.pod.init_containers[0].restartable = true;
-    assert_eq!(memory(&asks), [6 * GIB, 6 * GIB]);
+    task.pod.init_containers = vec![task.pod.containers[0].clone()];
+    task.pod.init_containers[0].name = "setup".into();
+    assert_eq!(memory(&task), [6 * GIB]);
+    task.pod.init_containers[0].restartable = true;
+    assert_eq!(memory(&task), [6 * GIB, 6 * GIB]);
 }

@@ -1,17 +1,16 @@
-//! Sorting with a comparison that is no ordering, as Go's `sort.Slice` does it.
+//! Sorts with a comparison that is no ordering, as Go's `sort.Slice` does.
 //!
-//! The plugin compares cores with "smaller in any key" where "smaller in the first key that differs" was
-//! meant. Two cores can then each be "less" than the other, and the result depends on which pairs the
-//! sort happens to compare. So the pairs must be the same: this is a pattern-defeating quicksort with the
-//! same thresholds, pivots and fallbacks as Go's (unchanged since Go 1.19). It ends after
-//! O(n log n) comparisons whatever the comparison says.
+//! The plugin compares cores with "smaller in any key" where "smaller in the first key that differs" was meant. Two
+//! cores can then each be "less" than the other, and the result depends on which pairs the sort compares. So the pairs
+//! must be the same: this is a pattern-defeating quicksort with the same thresholds, pivots and fallbacks as Go's
+//! (unchanged since Go 1.19). It terminates after O(n log n) comparisons whatever the comparison returns.
 
-/// Below this many elements: insertion sort.
+/// Up to this many elements insertion sort is used.
 const INSERTION: usize = 12;
-/// From this many elements on: pivots as medians of medians, and shifting of nearly sorted runs.
+/// From this many elements on pivots are medians of medians, and nearly sorted runs are shifted.
 const LONG: usize = 50;
-/// Out-of-order pairs that are repaired before a run is no longer called nearly sorted.
-const MOST_REPAIRS: usize = 5;
+/// The most out-of-order pairs of a run that counts as nearly sorted.
+const MAX_REPAIRS: usize = 5;
 
 /// Sorts `items` with `less` the way `sort.Slice` would.
 pub(super) fn sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
@@ -25,9 +24,9 @@ struct Sorter<'a, T, F> {
     less: F,
 }
 
-/// What the choice of a pivot told about the order of a range.
+/// The order of a range as the choice of its pivot suggests.
 #[derive(PartialEq)]
-enum Looks {
+enum PivotHint {
     Ascending,
     Descending,
     Unknown,
@@ -38,7 +37,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         (self.less)(&self.items[a], &self.items[b])
     }
 
-    /// Sorts `from..to`; after `bad_pivots` lopsided partitions it turns to heap sort.
+    /// Sorts `from..to`; after `bad_pivots` unbalanced partitions with heap sort.
     fn quick(&mut self, mut from: usize, mut to: usize, mut bad_pivots: u32) {
         let (mut balanced, mut partitioned) = (true, true);
         loop {
@@ -53,16 +52,16 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
                 self.scatter(from, to);
                 bad_pivots -= 1;
             }
-            let (mut pivot, mut looks) = self.choose_pivot(from, to);
-            if looks == Looks::Descending {
+            let (mut pivot, mut hint) = self.choose_pivot(from, to);
+            if hint == PivotHint::Descending {
                 self.items[from..to].reverse();
                 pivot = (to - 1) - (pivot - from);
-                looks = Looks::Ascending;
+                hint = PivotHint::Ascending;
             }
             if balanced
                 && partitioned
-                && looks == Looks::Ascending
-                && self.is_nearly_sorted(from, to)
+                && hint == PivotHint::Ascending
+                && self.repair_nearly_sorted(from, to)
             {
                 return;
             }
@@ -122,8 +121,8 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// Puts what is less than the pivot before it and the rest behind it. Gives the pivot's new place,
-    /// and whether nothing else had to move.
+    /// Moves the elements less than the pivot before it and the others behind it. Returns the new position of the
+    /// pivot, and whether no other element was moved.
     fn partition(&mut self, from: usize, to: usize, pivot: usize) -> (usize, bool) {
         self.items.swap(from, pivot);
         let (mut low, mut high) = (from + 1, to - 1);
@@ -147,8 +146,8 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         (high, untouched)
     }
 
-    /// For a range without anything less than the pivot: equals first, then the greater ones, whose
-    /// beginning is returned.
+    /// For a range without elements less than the pivot: moves equal elements first, and returns where the greater ones
+    /// begin.
     fn partition_equal(&mut self, from: usize, to: usize, pivot: usize) -> usize {
         self.items.swap(from, pivot);
         let (mut low, mut high) = (from + 1, to - 1);
@@ -168,10 +167,10 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// Repairs a few pairs in the hope that the range is sorted then; tells whether it is.
-    fn is_nearly_sorted(&mut self, from: usize, to: usize) -> bool {
+    /// Repairs a few pairs; returns whether the range is sorted then.
+    fn repair_nearly_sorted(&mut self, from: usize, to: usize) -> bool {
         let mut at = from + 1;
-        for _ in 0..MOST_REPAIRS {
+        for _ in 0..MAX_REPAIRS {
             while at < to && !self.less(at, at - 1) {
                 at += 1;
             }
@@ -201,7 +200,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         false
     }
 
-    /// Moves three elements of the middle to places that a fixed sequence of numbers names.
+    /// Swaps three elements of the middle with elements at pseudo-random positions of a fixed sequence.
     fn scatter(&mut self, from: usize, to: usize) {
         let length = to - from;
         let mut random = length as u64;
@@ -219,7 +218,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    fn choose_pivot(&self, from: usize, to: usize) -> (usize, Looks) {
+    fn choose_pivot(&self, from: usize, to: usize) -> (usize, PivotHint) {
         let length = to - from;
         let quarter = length / 4;
         let mut swaps = 0;
@@ -229,12 +228,12 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
         let [low, middle, high] = candidates;
         let pivot = self.median(low, middle, high, &mut swaps);
-        let looks = match swaps {
-            0 => Looks::Ascending,
-            12 => Looks::Descending,
-            _ => Looks::Unknown,
+        let hint = match swaps {
+            0 => PivotHint::Ascending,
+            12 => PivotHint::Descending,
+            _ => PivotHint::Unknown,
         };
-        (pivot, looks)
+        (pivot, hint)
     }
 
     fn median(&self, mut a: usize, mut b: usize, c: usize, swaps: &mut u32) -> usize {
@@ -268,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn a_comparison_that_is_no_ordering_neither_hangs_nor_loses_an_element(
+        fn a_comparison_that_is_no_ordering_terminates_and_keeps_all_elements(
             mut items in proptest::collection::vec((0_u8..9, 0_u8..9), 0..300),
         ) {
             let mut expected = items.clone();

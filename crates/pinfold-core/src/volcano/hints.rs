@@ -1,8 +1,7 @@
-//! What the CPU provider says about NUMA placement.
+//! The topology hints of the CPU provider.
 //!
-//! Mirrors `GetTopologyHints` of `cpuMng`: every set of NUMA nodes with enough free CPUs is a hint, and the
-//! preferred ones are as narrow as an empty machine would allow. The hints are given as the
-//! [`Family`] behind the list.
+//! Mirrors `GetTopologyHints` of `cpuMng`: every set of NUMA nodes with enough free CPUs is a hint, and the preferred
+//! ones are as narrow as an empty machine would allow. The hints are returned as a [`Family`] instead of a list.
 
 use smallvec::smallvec;
 
@@ -19,7 +18,7 @@ use crate::quantity::Quantity;
 
 const CPU: &str = "cpu";
 
-/// How many whole CPUs are asked for; 0 if none or not a whole number. Mirrors `guaranteedCPUs`.
+/// The number of requested CPUs; 0 if it is not a whole number. Mirrors `guaranteedCPUs`.
 #[must_use]
 pub fn whole_cpus(requests: &ResourceList) -> i64 {
     let Some(cpu) = requests.get(CPU) else {
@@ -31,10 +30,10 @@ pub fn whole_cpus(requests: &ResourceList) -> i64 {
     }
 }
 
-/// The CPUs that are kept from pods: as many as the reservation rounded up, chosen as for a pod on the
-/// empty machine. The kubelet may choose others.
+/// The reserved CPUs: as many as the reservation rounded up, chosen as for a pod on the empty machine. The kubelet may
+/// choose others.
 ///
-/// A reservation larger than the machine reserves everything; the original then reserves nothing.
+/// A reservation larger than the machine reserves all CPUs; Volcano then reserves none.
 #[must_use]
 pub fn reserved_cpus(
     detail: &CpuDetail,

@@ -1,14 +1,14 @@
-//! Merging the hints of all resources by Volcano's rule, without walking their product.
+//! Merges the hints of all resources by Volcano's rule, without the product of all combinations.
 //!
 //! Mirrors `mergeFilteredHints`. A combination takes one hint of every resource; its mask is the AND of the
-//! masks ("any node" counts as all nodes), empty masks are dropped, and it is preferred if every member is,
+//! masks (a hint without mask counts as all nodes), empty masks are dropped, and it is preferred if all its hints are,
 //! whether or not the masks are equal. A preferred combination beats the others, then the narrower mask
 //! wins, and if there is no combination the answer is all nodes, not preferred.
 //!
-//! Two facts save the product. If any combination of preferred hints meets in a node, only preferred hints
-//! matter; otherwise all hints do, and only their masks. And among masks that contain a given node, one that
-//! is contained in another leads to a result that is as narrow or narrower: so, node by node, only minimal
-//! masks need to be kept.
+//! Two facts make the product unnecessary. If the AND of any combination of preferred hints is not empty, only
+//! preferred hints matter; otherwise all hints do, and only their masks. And among masks that contain a given node, one
+//! that is contained in another leads to a result that is as narrow or narrower: so, node by node, only minimal masks
+//! are kept.
 
 use smallvec::SmallVec;
 
@@ -17,16 +17,16 @@ use crate::node_set::NodeSet;
 
 mod narrowest;
 
-use narrowest::narrowest_meeting;
+use narrowest::narrowest_and;
 
 /// The best common hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolcanoMerge {
     /// The hint. Its mask is always present.
     pub hint: Hint,
-    /// Whether it is the best one without doubt. Doubt is possible only if several resources
-    /// have so many different minimal masks that looking at all of their meetings would take too long; the
-    /// hint is then one that can be met, but there may be a narrower one.
+    /// Whether it is certainly the best one. It is not certain only if several resources have so many different minimal
+    /// masks that trying all their ANDs would take too long; the hint is then a possible one, but there may be a
+    /// narrower one.
     pub certain: bool,
 }
 
@@ -36,10 +36,10 @@ pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> VolcanoMerge {
     let rows = HintRows::of(providers);
     let mut certain = true;
     for preferred in [true, false] {
-        if let Some((mask, sure)) = rows.narrowest(all, preferred) {
+        if let Some((mask, is_certain)) = rows.narrowest(all, preferred) {
             return VolcanoMerge {
                 hint: Hint::on(mask, preferred),
-                certain: certain && sure,
+                certain: certain && is_certain,
             };
         }
         certain &= rows.lists_are_complete(all);
@@ -50,13 +50,13 @@ pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> VolcanoMerge {
     }
 }
 
-/// The best common hint among preferred hints on one node ("any node" among them): what remains of the
-/// merge under the policy `single-numa-node`. Mirrors `filterSingleNumaHints`.
+/// The best common hint among preferred hints on one node and those without mask: the merge under the policy
+/// `single-numa-node`. Mirrors `filterSingleNumaHints`.
 #[must_use]
 pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
     let rows = HintRows::of(providers);
     let (mut possible, mut named, mut any) = (all, NodeSet::EMPTY, !rows.impossible);
-    for hints in &rows.opinions {
+    for hints in &rows.hints {
         let (nodes, also_any) = preferred_single_nodes(hints, all);
         named = named | nodes;
         if !also_any {
@@ -70,17 +70,17 @@ pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
     }
 }
 
-/// What all resources say, without those that do not mind.
+/// The hints of all resources that have a preference.
 struct HintRows<'a> {
-    opinions: SmallVec<[&'a ResourceHints; 4]>,
-    /// Some resource cannot be served: no combination is preferred.
+    hints: SmallVec<[&'a ResourceHints; 4]>,
+    /// Whether some resource has no hint: then no combination is preferred.
     impossible: bool,
 }
 
 impl<'a> HintRows<'a> {
     fn of(providers: &'a [ProviderHints]) -> Self {
         let mut rows = HintRows {
-            opinions: SmallVec::new(),
+            hints: SmallVec::new(),
             impossible: false,
         };
         for (_, hints) in providers.iter().flat_map(|provider| &provider.rows) {
@@ -88,54 +88,54 @@ impl<'a> HintRows<'a> {
                 ResourceHints::DontCare => {}
                 ResourceHints::Unsatisfiable => rows.impossible = true,
                 ResourceHints::List(list) if list.is_empty() => rows.impossible = true,
-                ResourceHints::Family(_) | ResourceHints::List(_) => rows.opinions.push(hints),
+                ResourceHints::Family(_) | ResourceHints::List(_) => rows.hints.push(hints),
             }
         }
         rows
     }
 
-    /// The narrowest non-empty meeting of one hint of each resource, and whether that is certain.
+    /// The narrowest non-empty AND of one hint of each resource, and whether it is certainly the narrowest.
     fn narrowest(&self, all: NodeSet, preferred: bool) -> Option<(NodeSet, bool)> {
         if all.is_empty() || preferred && self.impossible {
             return None;
         }
-        match self.opinions.as_slice() {
+        match self.hints.as_slice() {
             [] => Some((all, true)),
             [ResourceHints::Family(family)] if is_plain(family, all) => {
                 let mask = narrowest_member(family, preferred)?;
                 Some((mask, true))
             }
-            opinions => {
-                let lists: SmallVec<[Vec<NodeSet>; 4]> = opinions
+            rows => {
+                let lists: SmallVec<[Vec<NodeSet>; 4]> = rows
                     .iter()
                     .map(|hints| masks(hints, all, preferred))
                     .collect();
-                let (mask, sure) = narrowest_meeting(all, &lists)?;
-                Some((mask, sure && self.lists_are_complete(all)))
+                let (mask, is_certain) = narrowest_and(all, &lists)?;
+                Some((mask, is_certain && self.lists_are_complete(all)))
             }
         }
     }
 
-    /// Whether [`masks`] writes out every family.
+    /// Whether [`masks`] lists every family completely.
     fn lists_are_complete(&self, all: NodeSet) -> bool {
-        let plain = matches!(self.opinions.as_slice(), [ResourceHints::Family(family)] if is_plain(family, all));
+        let plain = matches!(self.hints.as_slice(), [ResourceHints::Family(family)] if is_plain(family, all));
         plain
-            || self.opinions.iter().all(|hints| match hints {
-                ResourceHints::Family(family) => universe(family).len() <= MOST_LISTED_NODES,
+            || self.hints.iter().all(|hints| match hints {
+                ResourceHints::Family(family) => universe(family).len() <= MAX_LISTED_NODES,
                 _ => true,
             })
     }
 }
 
-/// Families on more nodes than this are not written out in full.
-const MOST_LISTED_NODES: usize = 16;
+/// Families on more nodes than this are not listed completely.
+const MAX_LISTED_NODES: usize = 16;
 
 fn universe(family: &Family) -> NodeSet {
     let parts = family.components.iter();
     parts.fold(NodeSet::EMPTY, |nodes, part| nodes | part.universe)
 }
 
-/// The non-empty masks of one resource, "any node" as all nodes.
+/// The non-empty masks of one resource, all nodes for a hint without mask.
 fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
     match hints {
         ResourceHints::List(list) => list
@@ -145,10 +145,10 @@ fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
             .filter(|mask| !mask.is_empty())
             .collect(),
         ResourceHints::Family(family) => {
-            // Beyond the limit only the narrow ones, which are the likely winners.
+            // Beyond the limit only the narrow ones, which are the most likely to win.
             let subsets = universe(family)
                 .subsets_by_width()
-                .take(1 << MOST_LISTED_NODES);
+                .take(1 << MAX_LISTED_NODES);
             subsets
                 .filter(|&mask| {
                     family.contains(mask) && (!preferred || family.preference.holds(mask))
@@ -161,7 +161,7 @@ fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
     }
 }
 
-/// The nodes that a resource prefers as a single one, and whether it also prefers "any node".
+/// The nodes on which a resource has a preferred hint of one node, and whether it also has one without mask.
 fn preferred_single_nodes(hints: &ResourceHints, all: NodeSet) -> (NodeSet, bool) {
     match hints {
         ResourceHints::List(list) => list.iter().filter(|hint| hint.preferred).fold(
@@ -184,7 +184,7 @@ fn preferred_single_nodes(hints: &ResourceHints, all: NodeSet) -> (NodeSet, bool
     }
 }
 
-/// Whether the family is one sum over the mask that must reach a need: what the CPU provider says.
+/// Whether the family is a single threshold on the sum over the mask, as the CPU provider has it.
 fn is_plain(family: &Family, all: NodeSet) -> bool {
     matches!(family.preference, Preference::Width(_))
         && matches!(
@@ -212,7 +212,7 @@ fn narrowest_member(family: &Family, preferred: bool) -> Option<NodeSet> {
     if width == 0 || width > heaviest.len() || most(part.universe, width) < threshold.need {
         return None;
     }
-    // Among equally wide members the smallest number: do without the highest nodes where possible.
+    // Among equally wide members the smallest number: leave out the highest nodes if possible.
     let mut among = part.universe;
     for node in part.universe.iter().rev() {
         let without = among - NodeSet::single(node);

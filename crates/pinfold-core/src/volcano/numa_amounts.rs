@@ -1,8 +1,8 @@
-//! [`NumaAmounts`]: memory and devices per NUMA node, beside the CPUs.
+//! [`NumaAmounts`]: the memory and devices of each NUMA node.
 //!
-//! The original aligns CPUs only, and its object lists nothing else. Where a node also publishes counts per NUMA
-//! node, the sound way aligns memory, hugepages and devices together with the CPUs: a set of nodes will do if it
-//! has enough together, and it is preferred if it is as narrow as an empty machine would allow.
+//! Volcano aligns CPUs only, and its object lists nothing else. If a node also publishes counts per NUMA node, sound
+//! mode aligns memory, hugepages and devices together with the CPUs: a set of NUMA nodes is a hint if its sum suffices,
+//! and it is preferred if it is as narrow as an empty machine would allow.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +19,22 @@ use crate::quantity::Quantity;
 /// One resource on one NUMA node, in bytes or devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaAmount {
-    /// What pods may have.
+    /// The allocatable amount.
     pub total: u64,
-    /// What no pod holds.
+    /// The amount that no pod holds.
     pub free: u64,
 }
 
-/// What every NUMA node of a node has, resource by resource.
+/// The total and free amounts of every NUMA node by resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaAmounts {
     resources: BTreeMap<ResourceName, BTreeMap<NodeId, NumaAmount>>,
 }
 
-/// What a task takes from every NUMA node, resource by resource.
+/// The amounts that a task holds on every NUMA node by resource.
 pub type TakenAmounts = BTreeMap<ResourceName, BTreeMap<NodeId, u64>>;
 
-/// Not enough of a resource on all NUMA nodes together.
+/// All NUMA nodes together do not have enough of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ResourceShortage {
     pub(super) resource: ResourceName,
@@ -43,7 +43,7 @@ pub(super) struct ResourceShortage {
 }
 
 impl NumaAmounts {
-    /// Amounts by resource and NUMA node. CPUs are not among them.
+    /// Amounts by resource and NUMA node. Rows for `cpu` are ignored.
     #[must_use]
     pub fn new(rows: impl IntoIterator<Item = (ResourceName, NodeId, NumaAmount)>) -> Self {
         let mut resources: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
@@ -56,7 +56,7 @@ impl NumaAmounts {
         Self { resources }
     }
 
-    /// What a node's topology object counts.
+    /// The amounts of a node's NodeResourceTopology object.
     #[must_use]
     pub fn of(topology: &NodeTopology) -> Self {
         let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
@@ -72,14 +72,14 @@ impl NumaAmounts {
         }))
     }
 
-    /// The NUMA nodes that have something.
+    /// The NUMA nodes with any resource.
     #[must_use]
     pub fn nodes(&self) -> NodeSet {
         let nodes = self.resources.values().flat_map(BTreeMap::keys);
         nodes.copied().collect()
     }
 
-    /// What one NUMA node has of a resource.
+    /// The amounts of a resource on one NUMA node.
     #[must_use]
     pub fn on(&self, resource: &ResourceName, node: NodeId) -> NumaAmount {
         let nodes = self.resources.get(resource);
@@ -89,7 +89,7 @@ impl NumaAmounts {
             .unwrap_or_default()
     }
 
-    /// Where the requests could go. A resource that is not counted per NUMA node goes anywhere.
+    /// The hints for these requests. A resource that is not counted per NUMA node has none.
     #[must_use]
     pub fn hints(&self, requests: &ResourceList) -> ProviderHints {
         let asked = requests.iter().filter(|(_, amount)| amount.is_positive());
@@ -102,7 +102,7 @@ impl NumaAmounts {
         }
     }
 
-    /// Takes the requests, from the nodes of `mask` as far as they go.
+    /// Takes the requested amounts, first from the NUMA nodes of `mask`.
     pub(super) fn take(
         &mut self,
         mask: Option<NodeSet>,
@@ -142,7 +142,7 @@ impl NumaAmounts {
         Ok(taken)
     }
 
-    /// Whether all of it is free.
+    /// Whether all these amounts are free.
     pub(super) fn has(&self, taken: &TakenAmounts) -> bool {
         taken.iter().all(|(resource, nodes)| {
             let mut nodes = nodes.iter();
@@ -150,12 +150,12 @@ impl NumaAmounts {
         })
     }
 
-    /// Takes exactly this.
+    /// Subtracts amounts from the free ones.
     pub(crate) fn subtract(&mut self, taken: &TakenAmounts) {
         self.change(taken, u64::saturating_sub);
     }
 
-    /// Puts back what was taken.
+    /// Adds amounts to the free ones.
     pub(crate) fn add(&mut self, taken: &TakenAmounts) {
         self.change(taken, u64::saturating_add);
     }
@@ -172,7 +172,7 @@ impl NumaAmounts {
     }
 }
 
-/// Adds what a container takes to what the pod takes.
+/// Adds the amounts of a container to those of its pod.
 pub(super) fn add_taken(sum: &mut TakenAmounts, more: &TakenAmounts) {
     for (resource, nodes) in more {
         let own = sum.entry(resource.clone()).or_default();
@@ -183,7 +183,7 @@ pub(super) fn add_taken(sum: &mut TakenAmounts, more: &TakenAmounts) {
     }
 }
 
-/// Node by node the larger of the two.
+/// Raises each amount to the larger of the two.
 pub(super) fn raise_taken(most: &mut TakenAmounts, other: &TakenAmounts) {
     for (resource, nodes) in other {
         let own = most.entry(resource.clone()).or_default();
@@ -219,7 +219,7 @@ fn hints(nodes: &BTreeMap<NodeId, NumaAmount>, need: u64) -> ResourceHints {
     }
 }
 
-/// How many of these nodes are needed if all is free; all of them if even they are too few.
+/// The number of NUMA nodes that an empty machine needs; all of them if they do not suffice.
 pub(super) fn least_width(totals: impl Iterator<Item = u64>, need: u64) -> usize {
     let mut totals: smallvec::SmallVec<[u64; 8]> = totals.collect();
     totals.sort_unstable_by(|a, b| b.cmp(a));

@@ -1,4 +1,4 @@
-//! What a node's topology policy makes of the hints.
+//! Applies a node's topology policy to the hints.
 //!
 //! Mirrors the four `Policy` implementations. The **node's** policy text picks the rule; a text that is none
 //! of the four behaves like `none`.
@@ -8,22 +8,22 @@ use crate::hint::{Hint, ProviderHints};
 use crate::node_set::NodeSet;
 use crate::policy::TopologyPolicy;
 
-/// What a policy says to one container.
+/// The decision of a policy about one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyDecision {
-    /// Where its resources should come from.
+    /// The NUMA nodes that its resources should come from.
     pub hint: Hint,
-    /// Whether it may run at all.
+    /// Whether the policy admits it.
     pub admit: bool,
 }
 
-/// The policy a node's text stands for.
+/// Parses the policy text of a node; an unknown text is `none`.
 #[must_use]
 pub fn policy_of(text: &str) -> TopologyPolicy {
     text.parse().unwrap_or(TopologyPolicy::None)
 }
 
-/// Merges the hints and decides. Mirrors `Predicate`.
+/// Merges the hints and applies the policy. Mirrors `Predicate`.
 #[must_use]
 pub fn decide(policy: TopologyPolicy, all: NodeSet, providers: &[ProviderHints]) -> PolicyDecision {
     let hint = match policy {

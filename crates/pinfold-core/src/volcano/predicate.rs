@@ -1,12 +1,12 @@
-//! Whether one task fits one node, and which CPUs it would get there.
+//! Decides whether one task fits one node, and chooses its CPUs there.
 //!
-//! Mirrors `filterNodeByPolicy` and the plugin's predicate function: pods that are not Guaranteed pass
-//! untouched, a task with a policy of its own needs a node that runs the same one, and then the containers
-//! are placed one after the other on a copy of the node's free CPUs. Nothing is committed here.
+//! Mirrors `filterNodeByPolicy` and the plugin's predicate function: pods that are not Guaranteed pass without a
+//! decision, a task with a policy needs a node with the same policy, and then the containers get CPUs one after the
+//! other from a copy of the node's free CPUs. Nothing is committed here.
 //!
-//! Init containers are ignored by the original. The sound way places them too: an init container that
-//! ends gives its CPUs back to the pod, later containers of the pod use those first, and sidecars keep
-//! theirs. Where memory and devices are counted per NUMA node, it aligns them with the CPUs.
+//! Volcano ignores init containers. Sound mode assigns CPUs to them too: an init container that terminates releases its
+//! CPUs to the pod, later containers of the pod use those first, and sidecars keep theirs. If memory and devices are
+//! counted per NUMA node, it aligns them with the CPUs.
 
 use super::allocate::allocate;
 use super::cpu_detail::CpuDetail;
@@ -23,17 +23,17 @@ use crate::policy::TopologyPolicy;
 use crate::qos::QosClass;
 use crate::quantity::Quantity;
 
-/// A pod to be scheduled, with what Volcano knows about it.
+/// A pod to be scheduled, with its Volcano annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolcanoTask {
     /// The pod.
     pub pod: Pod,
-    /// The text of its topology policy annotation, if it has one. Any text is allowed.
+    /// The value of its topology policy annotation, if it has one. Any text is allowed.
     pub policy: Option<String>,
 }
 
 impl VolcanoTask {
-    /// The policy it insists on: neither absent nor empty nor `none`.
+    /// The policy that it requires; `None` if the annotation is absent, empty or `none`.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
         let text = self.policy.as_deref();
@@ -41,22 +41,22 @@ impl VolcanoTask {
     }
 }
 
-/// What the Numatopology object of a node says.
+/// The Numatopology object of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaInfo {
     /// The kubelet's CPU manager policy; empty if not reported.
     pub cpu_manager: String,
     /// The kubelet's topology policy; empty if not reported.
     pub topology: String,
-    /// Where its CPUs sit.
+    /// Core, NUMA node and socket of its CPUs.
     pub cpus: CpuDetail,
-    /// The CPUs no container owns; `None` if the object lists no CPU resource.
+    /// The CPUs that no container holds; `None` if the object lists no CPU resource.
     pub free: Option<CpuSet>,
-    /// CPU kept from pods, if the object has such an entry.
+    /// The CPU reserved for the system, if the object has such an entry.
     pub reserved: Option<Quantity>,
 }
 
-/// One node as the scheduler knows it.
+/// One node of a scheduling session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNode {
     /// Its name.
@@ -71,18 +71,18 @@ pub enum Misfit {
     /// The task has a policy and the node no Numatopology object.
     #[error("numa info is empty")]
     NoNumaInfo,
-    /// The task has a policy and the kubelet there does not pin CPUs.
+    /// The task has a policy and the node's CPU manager policy is not `static`.
     #[error("cpu manager policy isn't static")]
     CpuManagerNotStatic,
-    /// The node runs another policy than the task asks for.
+    /// The policy of the node differs from the policy of the task.
     #[error("task topology policy[{task}] is different with node[{node}]")]
     OtherPolicy {
-        /// What the task asks for.
+        /// The policy of the task.
         task: String,
-        /// What the node runs.
+        /// The policy of the node.
         node: String,
     },
-    /// The node was not there when the session was opened.
+    /// The session has no such node.
     #[error("no topo information")]
     UnknownNode,
     /// The task has a policy and the node no free CPU.
@@ -93,39 +93,39 @@ pub enum Misfit {
     NotAdmitted {
         /// The container.
         container: ContainerName,
-        /// The best hint there was.
+        /// The best hint.
         hint: Hint,
     },
-    /// The policy admits a container, but there are not enough CPUs for it (sound only).
+    /// The policy admits a container, but there are not enough CPUs for it (sound mode only).
     #[error("container {container} needs {needed} cpus, {available} are available")]
     TooFewCpus {
         /// The container.
         container: ContainerName,
-        /// How many it needs.
+        /// The number of CPUs it needs.
         needed: usize,
-        /// How many are free, not reserved and not held by another container of the pod.
+        /// The number of CPUs that are free, not reserved and not held by another container of the pod.
         available: usize,
     },
-    /// The policy admits a container, but there is too little memory or too few devices for it (sound only).
+    /// The policy admits a container, but there is too little memory or too few devices for it (sound mode only).
     #[error("container {container} needs {needed} of {resource}, {available} are available")]
     TooLittle {
         /// The container.
         container: ContainerName,
-        /// Of what.
+        /// The resource.
         resource: ResourceName,
-        /// How much it needs.
+        /// The amount it needs.
         needed: u64,
-        /// How much all NUMA nodes have together.
+        /// The free amount of all NUMA nodes.
         available: u64,
     },
 }
 
-/// What a task would get on a node.
+/// The CPUs, memory and devices of a task on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskAllocation {
-    /// All CPUs it uses at some time.
+    /// The CPUs of all its containers.
     pub cpus: CpuSet,
-    /// The most it uses of memory and devices on each NUMA node at any time.
+    /// The most memory and devices that its containers use on each NUMA node at the same time.
     pub amounts: TakenAmounts,
 }
 
@@ -135,12 +135,12 @@ pub struct TaskAllocation {
 pub enum StatusCode {
     /// `Error`.
     Error = 1,
-    /// `UnschedulableAndUnresolvable`: evicting others would not help.
+    /// `UnschedulableAndUnresolvable`: evicting other pods would not help.
     UnschedulableAndUnresolvable = 3,
 }
 
 impl Misfit {
-    /// The status code that goes with it.
+    /// The status code of the misfit.
     #[must_use]
     pub fn code(&self) -> StatusCode {
         match self {
@@ -152,7 +152,7 @@ impl Misfit {
     }
 }
 
-/// A misfit with its task and node: the message users see.
+/// A misfit with its task and node: the message for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("task {task} on node {node} fit failed: {misfit}")]
 pub struct FitError {
@@ -165,11 +165,11 @@ pub struct FitError {
     pub misfit: Misfit,
 }
 
-/// Whether the node has to be asked for CPUs at all: `false` lets the task pass without a decision.
+/// Whether CPUs have to be chosen on the node: with `false` the task passes without a decision.
 /// Mirrors `filterNodeByPolicy`.
 ///
 /// # Errors
-/// If the task insists on a policy that this node cannot serve.
+/// If the task requires a policy that the node does not have.
 pub fn needs_decision(
     task: &VolcanoTask,
     numa: Option<&NumaInfo>,
@@ -196,8 +196,8 @@ pub fn needs_decision(
     Ok(true)
 }
 
-/// What `task` would get on a node with these free CPUs, memory and devices; `None` if the node need not decide.
-/// `reserved` is what [`reserved_cpus`] says for the node.
+/// The allocation of `task` on a node with these free CPUs, memory and devices; `None` if no CPUs have to be chosen.
+/// `reserved` is the result of [`reserved_cpus`] for the node.
 ///
 /// # Errors
 /// If the task does not fit.
@@ -219,7 +219,7 @@ pub fn simulate(
         detail: &numa.cpus,
         policy: policy_of(&numa.topology),
         available: free.map(|free| free - reserved),
-        returned: CpuSet::new(),
+        released: CpuSet::new(),
         amounts: match fidelity.aligns_cpus_only() {
             true => NumaAmounts::default(),
             false => amounts.clone(),
@@ -240,46 +240,46 @@ pub fn simulate(
 }
 
 impl NumaInfo {
-    /// The CPUs kept from pods; see [`reserved_cpus`].
+    /// The CPUs reserved for the system; see [`reserved_cpus`].
     #[must_use]
     pub fn reserved_cpus(&self, fidelity: Fidelity) -> CpuSet {
         reserved_cpus(&self.cpus, self.reserved.as_ref(), fidelity)
     }
 }
 
-/// The containers of one pod being placed on one node.
+/// The state while the containers of one pod get CPUs on one node.
 struct Placing<'a> {
     detail: &'a CpuDetail,
     policy: TopologyPolicy,
-    /// Free, not reserved and not held by a container that keeps running; `None` as long as the
-    /// node has no CPU entry.
+    /// CPUs that are free, not reserved and not held by a running container of the pod; `None` as long as the node has
+    /// no CPU entry.
     available: Option<CpuSet>,
-    /// Available CPUs that an init container of this pod gave back.
-    returned: CpuSet,
-    /// Memory and devices that are free.
+    /// Available CPUs that an init container of this pod released.
+    released: CpuSet,
+    /// The free memory and devices.
     amounts: NumaAmounts,
-    /// Memory and devices of the containers that keep running.
+    /// The memory and devices of the running containers of the pod.
     running: TakenAmounts,
     decision: TaskAllocation,
     fidelity: Fidelity,
 }
 
 impl Placing<'_> {
-    fn place(&mut self, container: &Container, gives_back: bool) -> Result<(), Misfit> {
+    fn place(&mut self, container: &Container, terminates: bool) -> Result<(), Misfit> {
         let cpus = whole_cpus(&container.requests);
         let hints = cpu_hints(self.detail, self.available.as_ref(), cpus, self.fidelity);
         let others = self.amounts.hints(&container.requests);
         let nodes = self.detail.node_ids() | self.amounts.nodes();
-        let verdict = decide(self.policy, nodes, &[hints, others]);
-        if !verdict.admit {
+        let decision = decide(self.policy, nodes, &[hints, others]);
+        if !decision.admit {
             return Err(Misfit::NotAdmitted {
                 container: container.name.clone(),
-                hint: verdict.hint,
+                hint: decision.hint,
             });
         }
         let cpus = usize::try_from(cpus).unwrap_or(0);
-        let chosen = self.choose(cpus, &verdict.hint);
-        // From now on there is an entry, even if there was none.
+        let chosen = self.choose(cpus, &decision.hint);
+        // From here on the node has a CPU entry.
         let available = self.available.get_or_insert_default();
         let Ok(chosen) = chosen else {
             return Err(Misfit::TooFewCpus {
@@ -288,20 +288,20 @@ impl Placing<'_> {
                 available: available.common_len(self.detail.all()),
             });
         };
-        if gives_back {
-            self.returned |= &chosen;
+        if terminates {
+            self.released |= &chosen;
         } else {
             *available -= &chosen;
-            self.returned -= &chosen;
+            self.released -= &chosen;
         }
         self.decision.cpus |= &chosen;
-        self.take_amounts(container, gives_back, &verdict.hint)
+        self.take_amounts(container, terminates, &decision.hint)
     }
 
     fn take_amounts(
         &mut self,
         container: &Container,
-        gives_back: bool,
+        terminates: bool,
         hint: &Hint,
     ) -> Result<(), Misfit> {
         let taken = self.amounts.take(hint.mask, &container.requests);
@@ -314,18 +314,18 @@ impl Placing<'_> {
         let mut now = self.running.clone();
         add_taken(&mut now, &taken);
         raise_taken(&mut self.decision.amounts, &now);
-        match gives_back {
+        match terminates {
             true => self.amounts.add(&taken),
             false => self.running = now,
         }
         Ok(())
     }
 
-    /// CPUs on the hint's nodes first; among them those the pod has already.
+    /// Chooses CPUs, first on the hint's NUMA nodes, and there first those that init containers of the pod released.
     fn choose(&self, cpus: usize, hint: &Hint) -> Result<CpuSet, NotEnoughCpus> {
         let none = CpuSet::new();
         let available = self.available.as_ref().unwrap_or(&none);
-        let mut again = &self.returned & available;
+        let mut again = &self.released & available;
         if let Some(mask) = hint.mask {
             again &= &self.detail.cpus_of(mask);
         }

@@ -1,17 +1,17 @@
-//! Which node is best: the one where the task's CPUs lie on the fewest NUMA nodes.
+//! Scores nodes: the fewer NUMA nodes the task's CPUs span, the higher.
 //!
-//! Mirrors `batchNodeOrderFn` and `NormalizeScore`: the span of a decision is counted per node and turned
-//! round, so that no span is 100 and the widest is 0, in whole numbers; then comes the plugin's weight.
+//! Mirrors `batchNodeOrderFn` and `NormalizeScore`: the span of a decision is counted per node and inverted, so that a
+//! span of 0 scores 100 and the widest 0, in whole numbers; the result is multiplied by the plugin's weight.
 
 use super::cpu_detail::CpuDetail;
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::node_set::{NodeId, NodeSet};
 
-/// The score of a task that touches no NUMA node.
+/// The score of a task without CPUs on any NUMA node.
 const BEST: i64 = 100;
 
-/// How many NUMA nodes `cpus` touch.
+/// The number of NUMA nodes that `cpus` span.
 #[must_use]
 pub fn span(detail: &CpuDetail, cpus: &CpuSet, fidelity: Fidelity) -> usize {
     let mut touched = detail.nodes_of(cpus);
@@ -21,11 +21,11 @@ pub fn span(detail: &CpuDetail, cpus: &CpuSet, fidelity: Fidelity) -> usize {
     touched.len()
 }
 
-/// The scores of nodes on which a task spans so many NUMA nodes. They are comparable with each other only.
+/// The scores of nodes by the number of NUMA nodes that the task spans there. They are comparable with each other only.
 #[must_use]
 #[expect(
     clippy::cast_precision_loss,
-    reason = "scores beyond 2^53 are rounded by the original too"
+    reason = "Volcano rounds scores beyond 2^53 too"
 )]
 pub fn scores(spans: &[usize], weight: i64) -> Vec<f64> {
     let spans = spans

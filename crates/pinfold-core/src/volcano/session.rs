@@ -1,4 +1,4 @@
-//! [`VolcanoSession`]: one round of scheduling, in which many tasks are placed on many nodes without conflict.
+//! [`VolcanoSession`]: one scheduling session, which places many tasks on many nodes without conflicts.
 //!
 //! Mirrors `OnSessionOpen`, the allocate and deallocate events and `OnSessionClose` of the plugin.
 
@@ -13,18 +13,18 @@ use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::name::{NodeName, PodUid};
 
-/// The state of one scheduling round.
+/// The state of one scheduling session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolcanoSession {
     nodes: BTreeMap<NodeName, SessionNodeState>,
-    /// What each task would get on each node that was asked.
+    /// The allocation of each task on each node for which the predicate ran.
     decisions: BTreeMap<PodUid, BTreeMap<NodeName, TaskAllocation>>,
     bound: BTreeMap<PodUid, TaskBinding>,
     weight: i64,
     fidelity: Fidelity,
 }
 
-/// One node, with what is still free in this round.
+/// One node, with what is still free in this session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SessionNodeState {
     numa: Option<NumaInfo>,
@@ -33,56 +33,56 @@ struct SessionNodeState {
     amounts: NumaAmounts,
 }
 
-/// A task that was given its CPUs, memory and devices.
+/// A task that is bound to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskBinding {
     /// `namespace/name` of the task.
     pub task: String,
-    /// Where it goes.
+    /// Its node.
     pub node: NodeName,
-    /// The CPUs it gets there.
+    /// Its CPUs there.
     pub cpus: CpuSet,
-    /// The memory and devices it gets there, as far as they are counted per NUMA node.
+    /// Its memory and devices there, as far as they are counted per NUMA node.
     pub amounts: TakenAmounts,
 }
 
-/// Why a decision was not carried out. Nothing has changed.
+/// Why a decision could not be bound. The session is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindConflict {
-    /// Others got some of its CPUs since.
-    #[error("CPUs {taken} of node {node} are no longer free; ask the node again")]
+    /// Another task has got some of its CPUs since the predicate ran.
+    #[error("CPUs {taken} of node {node} are no longer free; run the predicate again")]
     Conflict {
         /// The node.
         node: NodeName,
-        /// The CPUs that are gone.
+        /// The CPUs that are no longer free.
         taken: CpuSet,
     },
-    /// Others got some of its memory or devices since.
-    #[error("memory or devices of node {node} are no longer free; ask the node again")]
+    /// Another task has got some of its memory or devices since the predicate ran.
+    #[error("memory or devices of node {node} are no longer free; run the predicate again")]
     Shortage {
         /// The node.
         node: NodeName,
     },
-    /// The task has its CPUs already.
+    /// The task is bound already.
     #[error("the task is bound to node {node} already")]
     Already {
-        /// Where.
+        /// The node it is bound to.
         node: NodeName,
     },
 }
 
-/// Why a task found no place. Nothing has changed.
+/// Why a task was not placed. The session is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskNotPlaced {
-    /// No node takes it.
+    /// The task fits no node.
     #[error("task {task} fits none of {} nodes", rejections.len())]
     NoNode {
         /// `namespace/name` of the task.
         task: String,
-        /// What each node said.
+        /// Why the task does not fit each node.
         rejections: Vec<FitError>,
     },
-    /// Its best node could not be bound.
+    /// The task could not be bound to its best node.
     #[error("task {task}: {reason}")]
     BindConflict {
         /// `namespace/name` of the task.
@@ -93,19 +93,19 @@ pub enum TaskNotPlaced {
     },
 }
 
-/// A task that was placed, with what is needed to undo that.
+/// A task that was placed, with the state that undoes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPlacement {
     /// The task.
     pub task: PodUid,
     /// Its node.
     pub node: NodeName,
-    /// What was decided about it before.
+    /// The decisions about the task before it was placed.
     decided_before: Option<BTreeMap<NodeName, TaskAllocation>>,
 }
 
 impl VolcanoSession {
-    /// Begins a round with what the nodes report. The plugin's weight is 1 unless configured.
+    /// Opens a session with these nodes. `weight` is the weight of the plugin, 1 by default.
     #[must_use]
     pub fn open(
         nodes: impl IntoIterator<Item = SessionNode>,
@@ -132,56 +132,57 @@ impl VolcanoSession {
         }
     }
 
-    /// Adds what is known of a node's memory and devices per NUMA node, to be aligned with its CPUs. Nothing
-    /// happens if the node is unknown.
-    pub fn supply(&mut self, node: &NodeName, amounts: NumaAmounts) {
+    /// Sets the memory and devices of a node per NUMA node, which are then aligned with its CPUs. Does nothing if the
+    /// session does not have the node.
+    pub fn set_amounts(&mut self, node: &NodeName, amounts: NumaAmounts) {
         if let Some(state) = self.nodes.get_mut(node) {
             state.amounts = amounts;
         }
     }
 
-    /// What is still free of a node's memory and devices.
+    /// The free memory and devices of a node per NUMA node.
     #[must_use]
     pub fn amounts(&self, node: &NodeName) -> Option<&NumaAmounts> {
         self.nodes.get(node).map(|state| &state.amounts)
     }
 
-    /// What is still free on a node; `None` if it is unknown or reports no CPUs.
+    /// The free CPUs of a node; `None` if the session does not have the node or it reports no CPUs.
     #[must_use]
     pub fn free(&self, node: &NodeName) -> Option<&CpuSet> {
         self.nodes.get(node)?.free.as_ref()
     }
 
-    /// The CPUs that were decided for a task on a node.
+    /// The CPUs that the predicate chose for a task on a node.
     #[must_use]
     pub fn decision(&self, task: &PodUid, node: &NodeName) -> Option<&CpuSet> {
-        self.grant(task, node).map(|grant| &grant.cpus)
+        self.allocation(task, node)
+            .map(|allocation| &allocation.cpus)
     }
 
-    /// All that was decided for a task on a node.
+    /// The allocation that the predicate chose for a task on a node.
     #[must_use]
-    pub fn grant(&self, task: &PodUid, node: &NodeName) -> Option<&TaskAllocation> {
+    pub fn allocation(&self, task: &PodUid, node: &NodeName) -> Option<&TaskAllocation> {
         self.decisions.get(task)?.get(node)
     }
 
-    /// Whether `task` fits `node` and which CPUs it would get, without remembering it: many nodes may be
-    /// asked at the same time. `None` means that it fits and the node need not decide.
+    /// The CPUs of `task` on `node`, without storing the decision. `None` means that the task fits and no CPUs have to
+    /// be chosen.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If the task does not fit.
     pub fn simulate(
         &self,
         task: &VolcanoTask,
         node: &NodeName,
     ) -> Result<Option<CpuSet>, FitError> {
-        let grant = self.simulate_all(task, node)?;
-        Ok(grant.map(|grant| grant.cpus))
+        let allocation = self.simulate_all(task, node)?;
+        Ok(allocation.map(|allocation| allocation.cpus))
     }
 
-    /// As [`VolcanoSession::simulate`], with memory and devices.
+    /// [`VolcanoSession::simulate`] with memory and devices.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If the task does not fit.
     pub fn simulate_all(
         &self,
         task: &VolcanoTask,
@@ -205,10 +206,10 @@ impl VolcanoSession {
         })
     }
 
-    /// As [`VolcanoSession::simulate`], and remembers the decision.
+    /// [`VolcanoSession::simulate`], and stores the decision.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If the task does not fit.
     pub fn predicate(
         &mut self,
         task: &VolcanoTask,
@@ -216,17 +217,17 @@ impl VolcanoSession {
     ) -> Result<Option<CpuSet>, FitError> {
         let outcome = self.simulate_all(task, node);
         match &outcome {
-            Ok(Some(grant)) => {
+            Ok(Some(allocation)) => {
                 let of_task = self.decisions.entry(task.pod.uid.clone()).or_default();
-                of_task.insert(node.clone(), grant.clone());
+                of_task.insert(node.clone(), allocation.clone());
             }
             Ok(None) | Err(_) if self.fidelity.keeps_stale_decisions() => {}
-            Ok(None) | Err(_) => self.forget(&task.pod.uid, node),
+            Ok(None) | Err(_) => self.drop_decision(&task.pod.uid, node),
         }
-        outcome.map(|grant| grant.map(|grant| grant.cpus))
+        outcome.map(|allocation| allocation.map(|allocation| allocation.cpus))
     }
 
-    fn forget(&mut self, task: &PodUid, node: &NodeName) {
+    fn drop_decision(&mut self, task: &PodUid, node: &NodeName) {
         if let Some(of_task) = self.decisions.get_mut(task) {
             of_task.remove(node);
             if of_task.is_empty() {
@@ -235,8 +236,8 @@ impl VolcanoSession {
         }
     }
 
-    /// The scores of `nodes` for `task`, in the same order; `None` if there is nothing to say: the task
-    /// has no policy of its own, or no node has decided about it.
+    /// The scores of `nodes` for `task`, in the same order; `None` if the task has no policy, or if the predicate made
+    /// no decision about it on any node.
     #[must_use]
     pub fn order(&self, task: &VolcanoTask, nodes: &[NodeName]) -> Option<Vec<f64>> {
         task.policy()?;
@@ -252,7 +253,7 @@ impl VolcanoSession {
         Some(scores(&spans, self.weight))
     }
 
-    /// The node with the highest score; the first of them, and the first of all without scores.
+    /// The first node with the highest score, or the first node if there are no scores.
     #[must_use]
     pub fn best<'a>(nodes: &'a [NodeName], scores: Option<&[f64]>) -> Option<&'a NodeName> {
         let mut scored = nodes.iter().zip(scores.unwrap_or_default());
@@ -268,27 +269,27 @@ impl VolcanoSession {
         Some(best)
     }
 
-    /// Gives the task what was decided for it on `node`; without a decision nothing happens.
-    /// Mirrors the allocate event.
+    /// Binds the task to `node` with the allocation that the predicate chose; does nothing without one. Mirrors the
+    /// allocate event.
     ///
     /// # Errors
-    /// If the CPUs are gone or the task has some already (sound only).
+    /// If the CPUs are no longer free or the task is bound already (sound mode only).
     pub fn allocate(&mut self, task: &VolcanoTask, node: &NodeName) -> Result<(), BindConflict> {
         let uid = &task.pod.uid;
-        let Some(TaskAllocation { cpus, amounts }) = self.grant(uid, node).cloned() else {
+        let Some(TaskAllocation { cpus, amounts }) = self.allocation(uid, node).cloned() else {
             return Ok(());
         };
-        let looks = !self.fidelity.keeps_stale_decisions();
-        if let Some(binding) = self.bound.get(uid).filter(|_| looks) {
+        let checks = !self.fidelity.keeps_stale_decisions();
+        if let Some(binding) = self.bound.get(uid).filter(|_| checks) {
             let node = binding.node.clone();
             return Err(BindConflict::Already { node });
         }
         if let Some(state) = self.nodes.get_mut(node) {
-            if looks && !state.amounts.has(&amounts) {
+            if checks && !state.amounts.has(&amounts) {
                 return Err(BindConflict::Shortage { node: node.clone() });
             }
             if let Some(free) = state.free.as_mut() {
-                if looks && !cpus.is_subset(free) {
+                if checks && !cpus.is_subset(free) {
                     return Err(BindConflict::Conflict {
                         node: node.clone(),
                         taken: &cpus - free,
@@ -308,10 +309,10 @@ impl VolcanoSession {
         Ok(())
     }
 
-    /// Takes back what the task got on `node`. Mirrors the deallocate event.
+    /// Releases what the task holds on `node`. Mirrors the deallocate event.
     pub fn deallocate(&mut self, task: &PodUid, node: &NodeName) {
         let held = match self.fidelity.keeps_stale_decisions() {
-            true => self.grant(task, node).cloned(),
+            true => self.allocation(task, node).cloned(),
             false => {
                 let binding = self.bound.get(task);
                 binding
@@ -334,10 +335,10 @@ impl VolcanoSession {
         self.bound.remove(task);
     }
 
-    /// Asks all `candidates`, takes the best one and binds the task to it.
+    /// Runs the predicate on all `candidates` and binds the task to the best one.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the task fits none.
     pub fn place(
         &mut self,
         task: &VolcanoTask,
@@ -380,10 +381,10 @@ impl VolcanoSession {
         }
     }
 
-    /// Places all tasks or none.
+    /// Places all tasks or none of them.
     ///
     /// # Errors
-    /// If one of them finds no place; what was placed before it has been undone.
+    /// If one of them fits no node; the session is unchanged then.
     pub fn place_all(
         &mut self,
         tasks: &[VolcanoTask],
@@ -404,7 +405,7 @@ impl VolcanoSession {
         Ok(placed)
     }
 
-    /// Puts everything back as it was before the task was placed.
+    /// Restores the state before the task was placed.
     pub fn undo(&mut self, placement: TaskPlacement) {
         self.deallocate(&placement.task, &placement.node);
         self.restore(&placement.task, placement.decided_before);
@@ -417,8 +418,8 @@ impl VolcanoSession {
         };
     }
 
-    /// Ends the round: the tasks whose CPUs the next round must not hand out before the nodes report
-    /// them as used, ascending by uid.
+    /// Closes the session. Returns the bound tasks, ascending by uid: the next session must not assign their CPUs
+    /// before the nodes report them as used.
     #[must_use]
     pub fn close(self) -> BTreeMap<PodUid, TaskBinding> {
         let mut bound = self.bound;

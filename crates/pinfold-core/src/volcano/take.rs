@@ -1,14 +1,13 @@
-//! Taking a number of CPUs so that as few sockets and cores as possible are broken.
+//! Takes a number of CPUs so that as few sockets and cores as possible are split.
 //!
-//! Mirrors `takeByTopology`, which goes back to an early kubelet: whole sockets while a socket's worth is
-//! needed, whole cores while a core's worth is needed, then single threads, first on sockets that already
-//! gave something, there on the fullest socket and the most broken core.
+//! Mirrors `takeByTopology`, which is copied from an early kubelet: whole sockets while at least a socket is needed,
+//! whole cores while at least a core is needed, then single threads, first on sockets of which CPUs were taken already,
+//! there on the fullest socket and the core with the fewest free threads.
 //!
-//! The original mixes up id spaces: a socket or core counts as free if its number happens to be the number
-//! of an available CPU, a "free" one need not be whole, and a core number names the cores of that number in
-//! all sockets at once, so that it may take **more** CPUs than asked. Two of its comparisons are not
-//! orderings. The sound way is the same three steps with a core being (socket, number), "free" meaning
-//! whole, and keys compared one after the other.
+//! Volcano mixes up id spaces: a socket or core counts as free if its number happens to be the number of an available
+//! CPU, a "free" one need not be whole, and a core number stands for the cores of that number in all sockets at once,
+//! so that it may take **more** CPUs than requested. Two of its comparisons are not orderings. Sound mode has the same
+//! three steps with a core being (socket, number), "free" meaning whole, and keys compared one after the other.
 
 use std::cmp::Reverse;
 
@@ -19,13 +18,13 @@ use super::go_sort;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 
-/// More CPUs are needed than there are. The message is the plugin's.
+/// More CPUs are needed than available. The message is that of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not enough cpus available to satisfy request")]
 pub struct NotEnoughCpus {
-    /// How many are needed.
+    /// The number of CPUs needed.
     pub needed: usize,
-    /// How many there are.
+    /// The number of CPUs available.
     pub available: usize,
 }
 
@@ -67,7 +66,7 @@ pub fn take(
     Ok(taking.taken)
 }
 
-/// What is still free, what has been taken, and how many are still needed.
+/// The CPUs still free, the CPUs taken, and the number still needed.
 struct Taking<'a> {
     detail: &'a CpuDetail,
     free: CpuSet,
@@ -82,7 +81,7 @@ impl Taking<'_> {
         self.needed = self.needed.saturating_sub(cpus.len());
     }
 
-    /// One at a time in the order given, as many as needed.
+    /// Takes the CPUs one by one, ascending, as many as needed.
     fn claim_threads(&mut self, cpus: &CpuSet) {
         for cpu in (cpus & &self.free).iter().take(self.needed) {
             self.claim(&CpuSet::single(cpu));
@@ -98,7 +97,7 @@ impl Taking<'_> {
         }
     }
 
-    /// First where the fewest whole cores are left.
+    /// Takes whole cores, first on the socket with the fewest of them free.
     fn whole_cores(&mut self) {
         let detail = self.detail;
         let mut sockets: SmallVec<[(usize, u32); 8]> = SmallVec::new();
@@ -117,7 +116,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Sockets that gave most, then sockets with least left, then cores with least left.
+    /// Takes single threads: first on sockets of which most CPUs were taken, then on sockets with the fewest free, then
+    /// on cores with the fewest free.
     fn threads(&mut self) {
         if self.needed == 0 {
             return;
@@ -144,7 +144,7 @@ impl Taking<'_> {
         CpuId::new(number).is_some_and(|cpu| self.free.contains(cpu))
     }
 
-    /// Sockets with anything free whose number is that of a free CPU; all that is free on them.
+    /// Takes all free CPUs of sockets that have free CPUs and whose number is that of a free CPU.
     fn sockets_by_number(&mut self) {
         let detail = self.detail;
         let worth = detail.cpus_per_socket();
@@ -164,8 +164,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Cores with anything free whose number is that of a free CPU; all that is free under that number
-    /// in any socket.
+    /// Takes all free CPUs with the core number of a core that has free CPUs and whose number is that of a free CPU, in
+    /// any socket.
     fn cores_by_number(&mut self) {
         let detail = self.detail;
         let worth = detail.cpus_per_core();
@@ -197,7 +197,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Core numbers compared by "smaller in any key"; a number's socket is that of its lowest CPU.
+    /// Takes single threads by core number, compared by "smaller in any key"; the socket of a number is that of its
+    /// lowest CPU.
     fn threads_by_number(&mut self) {
         if self.needed == 0 {
             return;

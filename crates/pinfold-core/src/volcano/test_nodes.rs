@@ -9,7 +9,7 @@ use crate::name::{ContainerName, NodeName, PodUid};
 use crate::node_set::NodeId;
 use crate::pod::{Container, Pod, ResourceList};
 
-/// A machine of equal parts, CPUs numbered through; core numbers start again in every socket.
+/// A uniform machine with consecutive CPU numbers; core numbers start at 0 in every socket.
 pub(super) fn machine(sockets: u32, cores: u32, threads: u32) -> CpuDetail {
     let rows = (0..sockets * cores * threads).map(|cpu| CpuRow {
         cpu: CpuId::new(cpu).expect("test machines are small"),
@@ -49,7 +49,7 @@ pub(super) fn container(name: &str, cpu: &str) -> Container {
     }
 }
 
-/// A Guaranteed task with one container for each amount of CPU.
+/// A Guaranteed task with one container for each CPU request.
 pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
     let containers = cpu.iter().enumerate();
     VolcanoTask {
@@ -67,7 +67,7 @@ pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
     }
 }
 
-/// Machines as nobody builds them: any CPU anywhere, ids with gaps.
+/// Irregular machines: any CPU on any core, NUMA node and socket, ids with gaps.
 pub(super) fn odd_machine() -> impl Strategy<Value = CpuDetail> {
     let row =
         (0_u32..80, 0_u32..12, 0_i64..5, 0_u32..4).prop_map(|(cpu, core, node, socket)| CpuRow {

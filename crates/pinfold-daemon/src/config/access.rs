@@ -1,15 +1,15 @@
-//! [`Access`]: how the API server is reached.
+//! [`Access`]: the setting `kubeconfig`.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// How the API server is reached.
+/// The setting `kubeconfig`: how a daemon connects to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Not at all: the node is by itself.
+    /// No API server.
     #[default]
     None,
-    /// As a pod's service account.
+    /// With the service account of the pod that the daemon runs in.
     InCluster,
     /// With a kubeconfig file.
     File(PathBuf),

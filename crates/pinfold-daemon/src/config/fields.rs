@@ -1,27 +1,27 @@
-//! The fields of a configuration as a table: names, defaults, and what each is for.
+//! [`ConfigField`]: a row of the table that documents a configuration file.
 
-/// One field of the configuration.
+/// One field of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Its name, with the section before a dot.
+pub struct ConfigField {
+    /// The name, after its section and a dot: `metrics.listen`.
     pub name: &'static str,
-    /// What it is if the file does not say, as YAML.
+    /// The default value, as YAML.
     pub default: &'static str,
-    /// What it is for.
+    /// The description.
     pub about: &'static str,
 }
 
-/// A table of fields: `"name" = "default": "what it is for",`.
+/// Builds a table of fields from rows `"name" = "default": "description",`.
 #[macro_export]
 macro_rules! fields {
     ($($name:literal = $default:literal: $about:literal,)*) => {
-        &[$($crate::config::Field { name: $name, default: $default, about: $about }),*]
+        &[$($crate::config::ConfigField { name: $name, default: $default, about: $about }),*]
     };
 }
 
-/// The names of the members of a section; of the file itself for an empty name.
+/// The names of the fields of a section; for an empty name those at the top level of the file.
 #[must_use]
-pub fn members(table: &[Field], section: &str) -> Vec<&'static str> {
+pub fn section_fields(table: &[ConfigField], section: &str) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for field in table {
         let name = match section {

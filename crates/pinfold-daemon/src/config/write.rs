@@ -1,4 +1,4 @@
-//! How values of a configuration are written, so that they read back as themselves.
+//! Serialization of configuration values. The parser reads them back unchanged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::Serializer;
 
-/// A path, or `none`.
+/// Writes a path or `none`.
 ///
 /// # Errors
-/// If the serializer has one.
+/// If the serializer fails.
 pub fn path_or_none<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
     match path {
         Some(path) => to.collect_str(&path.display()),
@@ -17,11 +17,11 @@ pub fn path_or_none<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::O
     }
 }
 
-/// What is shown as text, or `none`.
+/// Writes the value's `Display` text or `none`.
 ///
 /// # Errors
-/// If the serializer has one.
-pub fn shown_or_none<S: Serializer, T: fmt::Display>(
+/// If the serializer fails.
+pub fn display_or_none<S: Serializer, T: fmt::Display>(
     value: &Option<T>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
@@ -31,18 +31,18 @@ pub fn shown_or_none<S: Serializer, T: fmt::Display>(
     }
 }
 
-/// What is shown as text.
+/// Writes the value's `Display` text.
 ///
 /// # Errors
-/// If the serializer has one.
-pub fn shown<S: Serializer, T: fmt::Display>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+/// If the serializer fails.
+pub fn display<S: Serializer, T: fmt::Display>(value: &T, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
 }
 
-/// A duration: whole seconds, or nanoseconds.
+/// Writes a duration in whole seconds if possible, else in nanoseconds.
 ///
 /// # Errors
-/// If the serializer has one.
+/// If the serializer fails.
 pub fn duration<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
     match value.subsec_nanos() {
         0 => to.collect_str(&format_args!("{}s", value.as_secs())),

@@ -1,4 +1,4 @@
-//! The server: accepts connections, within limits, and hands requests on.
+//! The server: accepts connections within limits, reads whole requests and passes them to a [`Handler`].
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,92 +18,92 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What one client can cost.
+/// Limits on the resources that clients can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Connections at a time. Further ones are closed at once. As many requests are read and answered at a time, whatever
-    /// connection they come by; further ones wait.
+pub struct HttpLimits {
+    /// Connections at a time; further ones are closed. Also the number of requests that are read and handled at a time
+    /// over all connections; further ones wait.
     pub connections: usize,
-    /// The bytes of a request's first line and headers.
-    pub head: usize,
-    /// The bytes of a request's body.
-    pub body: usize,
-    /// How long a request may take to arrive.
-    pub arrival: Duration,
-    /// How long a connection may live; then it ends with the request it is at.
-    pub life: Duration,
+    /// Bytes of a request's first line and headers.
+    pub header_bytes: usize,
+    /// Bytes of a request's body.
+    pub body_bytes: usize,
+    /// Time for a request to arrive.
+    pub request_timeout: Duration,
+    /// Age at which a connection accepts no further requests; it ends when the current ones are answered.
+    pub connection_lifetime: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connections: 64,
-            head: 16 << 10,
-            body: 1 << 20,
-            arrival: Duration::from_secs(10),
-            life: Duration::from_secs(120),
+            header_bytes: 16 << 10,
+            body_bytes: 1 << 20,
+            request_timeout: Duration::from_secs(10),
+            connection_lifetime: Duration::from_secs(120),
         }
     }
 }
 
-/// A request that has arrived as a whole.
+/// A request with its whole body.
 #[derive(Debug)]
-pub struct Asked {
-    /// What is to be done.
+pub struct HttpRequest {
+    /// The method.
     pub method: hyper::Method,
-    /// With what, without the query.
+    /// The path without the query.
     pub path: String,
-    /// What comes after the question mark.
+    /// The query, without the question mark.
     pub query: String,
-    /// What was sent along.
+    /// The body.
     pub body: Bytes,
 }
 
-/// An answer.
+/// A response with its whole body.
 #[derive(Debug)]
-pub struct Answer {
-    /// Its number.
+pub struct HttpResponse {
+    /// The status code.
     pub status: StatusCode,
-    /// What the body is, as HTTP calls it.
-    pub content: &'static str,
+    /// The header `Content-Type`.
+    pub content_type: &'static str,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Who answers. Runs on a thread that may block.
-pub trait Answers: Send + Sync + 'static {
-    /// The answer to a request.
-    fn answer(&self, asked: &Asked) -> Answer;
+/// Handles the requests of a server. Runs on a thread that may block.
+pub trait Handler: Send + Sync + 'static {
+    /// The response to a request.
+    fn handle(&self, request: &HttpRequest) -> HttpResponse;
 
-    /// The answer to a request that did not arrive as it should.
-    fn reject(&self, status: StatusCode, error: &str) -> Answer;
+    /// The response to a request that exceeds a limit or did not arrive completely.
+    fn error_response(&self, status: StatusCode, message: &str) -> HttpResponse;
 }
 
-/// What connections come from.
+/// Accepts connections.
 pub trait Listener: Send + Sync + 'static {
-    /// What arrives.
+    /// An accepted connection before its handshake.
     type Raw: Send + 'static;
-    /// What can be spoken over.
+    /// A connection after its handshake.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next one who wants to speak.
-    fn next(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
+    /// Accepts the next connection.
+    fn accept_raw(&self) -> impl Future<Output = io::Result<Self::Raw>> + Send;
 
-    /// Agrees with a client on how to speak, on a task of its own, in the time that a request may take to arrive.
-    fn open(&self, raw: Self::Raw) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// Performs the TLS handshake, if there is one. Runs on its own task, within the time limit of a request.
+    fn handshake(&self, raw: Self::Raw) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// What was agreed on.
-    fn spoken(_stream: &Self::Stream) -> Spoken {
-        Spoken::Http1
+    /// The HTTP version that the handshake negotiated.
+    fn http_version(_stream: &Self::Stream) -> HttpVersion {
+        HttpVersion::Http1
     }
 }
 
-/// A version of HTTP.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
-    /// One request after the other.
+pub enum HttpVersion {
+    /// HTTP/1.1: one request at a time.
     Http1,
-    /// Many requests at a time over one connection.
+    /// HTTP/2: concurrent requests over one connection.
     Http2,
 }
 
@@ -111,11 +111,11 @@ impl Listener for UnixListener {
     type Raw = tokio::net::UnixStream;
     type Stream = tokio::net::UnixStream;
 
-    async fn next(&self) -> io::Result<Self::Raw> {
+    async fn accept_raw(&self) -> io::Result<Self::Raw> {
         Ok(self.accept().await?.0)
     }
 
-    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+    async fn handshake(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
         Ok(raw)
     }
 }
@@ -124,14 +124,14 @@ impl Listener for TcpListener {
     type Raw = tokio::net::TcpStream;
     type Stream = tokio::net::TcpStream;
 
-    async fn next(&self) -> io::Result<Self::Raw> {
+    async fn accept_raw(&self) -> io::Result<Self::Raw> {
         let stream = self.accept().await?.0;
-        // Answers are written as a whole; waiting for more of them only costs time.
+        // Responses are written in one piece: Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 
-    async fn open(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
+    async fn handshake(&self, raw: Self::Raw) -> io::Result<Self::Stream> {
         Ok(raw)
     }
 }
@@ -140,23 +140,22 @@ impl Listener for TcpListener {
 ///
 /// # Errors
 /// If connections can no longer be accepted.
-pub async fn serve<A: Answers + ?Sized>(
+pub async fn serve<H: Handler + ?Sized>(
     listener: impl Listener,
-    answers: Arc<A>,
-    limits: Limits,
+    handler: Arc<H>,
+    limits: HttpLimits,
 ) -> io::Result<()> {
     let permits = Arc::new(Semaphore::new(limits.connections));
-    let desk = Desk {
-        answers,
+    let server = Server {
+        handler,
         limits,
-        seats: Arc::new(Semaphore::new(limits.connections)),
+        slots: Arc::new(Semaphore::new(limits.connections)),
     };
     let listener = Arc::new(listener);
     loop {
-        let raw = match listener.next().await {
+        let raw = match listener.accept_raw().await {
             Ok(raw) => raw,
-            // The client went away, or there are no descriptors left for now.
-            Err(error) if is_passing(&error) => {
+            Err(error) if is_transient(&error) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -165,101 +164,107 @@ pub async fn serve<A: Answers + ?Sized>(
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
-        let (desk, listener) = (desk.clone(), listener.clone());
-        tokio::spawn(accepted(listener, raw, desk, permit));
+        let (server, listener) = (server.clone(), listener.clone());
+        tokio::spawn(serve_connection(listener, raw, server, permit));
     }
 }
 
-/// Opens a connection and speaks with who is there. Whatever goes wrong with it is its client's affair.
-async fn accepted<L: Listener, A: Answers + ?Sized>(
+/// Performs the handshake and serves the connection. Errors end only this connection.
+async fn serve_connection<L: Listener, H: Handler + ?Sized>(
     listener: Arc<L>,
     raw: L::Raw,
-    desk: Desk<A>,
+    server: Server<H>,
     _permit: OwnedSemaphorePermit,
 ) {
-    let opened = tokio::time::timeout(desk.limits.arrival, listener.open(raw)).await;
-    if let Ok(Ok(stream)) = opened {
-        match L::spoken(&stream) {
-            Spoken::Http1 => one_by_one(stream, desk).await,
-            Spoken::Http2 => at_a_time(stream, desk).await,
+    let handshake = listener.handshake(raw);
+    let done = tokio::time::timeout(server.limits.request_timeout, handshake).await;
+    if let Ok(Ok(stream)) = done {
+        match L::http_version(&stream) {
+            HttpVersion::Http1 => serve_http1(stream, server).await,
+            HttpVersion::Http2 => serve_http2(stream, server).await,
         }
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+/// Whether accepting can succeed later: the client closed the connection, or the process is out of file descriptors.
+fn is_transient(error: &io::Error) -> bool {
     let no_descriptors = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     no_descriptors || error.kind() == io::ErrorKind::ConnectionAborted
 }
 
-/// Who answers, and within which limits.
-struct Desk<A: ?Sized> {
-    answers: Arc<A>,
-    limits: Limits,
-    /// One for each request that is read or answered.
-    seats: Arc<Semaphore>,
+/// The state that all connections of a server share.
+struct Server<H: ?Sized> {
+    handler: Arc<H>,
+    limits: HttpLimits,
+    /// One permit for each request that is read or handled.
+    slots: Arc<Semaphore>,
 }
 
-impl<A: ?Sized> Clone for Desk<A> {
+impl<H: ?Sized> Clone for Server<H> {
     fn clone(&self) -> Self {
         Self {
-            answers: self.answers.clone(),
+            handler: self.handler.clone(),
             limits: self.limits,
-            seats: self.seats.clone(),
+            slots: self.slots.clone(),
         }
     }
 }
 
-/// Serves a connection until it ends. When its time is over it may finish the requests it is at, and no other.
-async fn for_its_life<C: Future>(connection: C, life: Duration, shut: impl FnOnce(Pin<&mut C>)) {
+/// Serves a connection for its lifetime, then lets it finish its current requests.
+async fn serve_for<C: Future>(
+    connection: C,
+    lifetime: Duration,
+    shut_down: impl FnOnce(Pin<&mut C>),
+) {
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::time::timeout(life, connection.as_mut()).await;
+    let ended = tokio::time::timeout(lifetime, connection.as_mut()).await;
     if ended.is_err() {
-        shut(connection.as_mut());
-        let _ = tokio::time::timeout(life, connection).await;
+        shut_down(connection.as_mut());
+        let _ = tokio::time::timeout(lifetime, connection).await;
     }
 }
 
-/// Speaks HTTP/1.1 with one client.
-async fn one_by_one<S, A>(stream: S, desk: Desk<A>)
+async fn serve_http1<S, H>(stream: S, server: Server<H>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Answers + ?Sized,
+    H: Handler + ?Sized,
 {
-    let limits = desk.limits;
-    let spoken = http1::Builder::new()
+    let limits = server.limits;
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.arrival)
-        .max_buf_size(limits.head.max(8192))
+        .header_read_timeout(limits.request_timeout)
+        .max_buf_size(limits.header_bytes.max(8192))
         .max_headers(64)
-        .serve_connection(TokioIo::new(stream), service(desk));
-    for_its_life(spoken, limits.life, http1::Connection::graceful_shutdown).await;
+        .serve_connection(TokioIo::new(stream), service(server));
+    let shut_down = http1::Connection::graceful_shutdown;
+    serve_for(connection, limits.connection_lifetime, shut_down).await;
 }
 
-/// Speaks HTTP/2 with one client.
-async fn at_a_time<S, A>(stream: S, desk: Desk<A>)
+async fn serve_http2<S, H>(stream: S, server: Server<H>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Answers + ?Sized,
+    H: Handler + ?Sized,
 {
-    /// What a client may send of one request, and of all, before it has to wait for us to read it.
+    /// Bytes that a client may send before the server reads them: of one request, and of all requests together.
     const WINDOWS: (u32, u32) = (256 << 10, 1 << 20);
-    let limits = desk.limits;
+    let limits = server.limits;
     let streams = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let head = u32::try_from(limits.head).unwrap_or(u32::MAX);
-    let spoken = http2::Builder::new(TokioExecutor::new())
+    let header_bytes = u32::try_from(limits.header_bytes).unwrap_or(u32::MAX);
+    let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(streams)
-        .max_header_list_size(head)
+        .max_header_list_size(header_bytes)
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1)
-        .keep_alive_interval(Some(limits.arrival))
-        .serve_connection(TokioIo::new(stream), service(desk));
-    for_its_life(spoken, limits.life, http2::Connection::graceful_shutdown).await;
+        .keep_alive_interval(Some(limits.request_timeout))
+        .serve_connection(TokioIo::new(stream), service(server));
+    let shut_down = http2::Connection::graceful_shutdown;
+    serve_for(connection, limits.connection_lifetime, shut_down).await;
 }
 
-/// Answers the requests of a connection.
-fn service<A: Answers + ?Sized>(
-    desk: Desk<A>,
+/// The hyper service of one connection.
+fn service<H: Handler + ?Sized>(
+    server: Server<H>,
 ) -> impl Service<
     Request<Incoming>,
     Response = Response<Full<Bytes>>,
@@ -267,58 +272,60 @@ fn service<A: Answers + ?Sized>(
     Future: Send + 'static,
 > {
     service_fn(move |request| {
-        let desk = desk.clone();
+        let server = server.clone();
         async move {
-            // Never closed, so there is always one in the end.
-            let _seat = desk.seats.acquire().await;
-            let answer = respond(desk.answers.clone(), request, desk.limits).await;
-            Ok::<_, Infallible>(response(answer))
+            // Only fails if the semaphore is closed, which never happens.
+            let _slot = server.slots.acquire().await;
+            let response = respond(server.handler.clone(), request, server.limits).await;
+            Ok::<_, Infallible>(into_hyper(response))
         }
     })
 }
 
-async fn respond<A: Answers + ?Sized>(
-    answers: Arc<A>,
+async fn respond<H: Handler + ?Sized>(
+    handler: Arc<H>,
     request: Request<Incoming>,
-    limits: Limits,
-) -> Answer {
+    limits: HttpLimits,
+) -> HttpResponse {
     let (head, body) = request.into_parts();
+    let too_large = || {
+        let message = format!("the body is larger than {} bytes", limits.body_bytes);
+        handler.error_response(StatusCode::PAYLOAD_TOO_LARGE, &message)
+    };
     let declared = head.headers.get(CONTENT_LENGTH);
     let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if declared.is_some_and(|length| length > limits.body) {
-        let error = format!("the body is larger than {} bytes", limits.body);
-        return answers.reject(StatusCode::PAYLOAD_TOO_LARGE, &error);
+    if declared.is_some_and(|length| length > limits.body_bytes) {
+        return too_large();
     }
-    let body = Limited::new(body, limits.body).collect();
-    let body = match tokio::time::timeout(limits.arrival, body).await {
+    let body = Limited::new(body, limits.body_bytes).collect();
+    let body = match tokio::time::timeout(limits.request_timeout, body).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let error = format!("the body is larger than {} bytes", limits.body);
-            return answers.reject(StatusCode::PAYLOAD_TOO_LARGE, &error);
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return too_large(),
+        Ok(Err(_)) => {
+            return handler.error_response(StatusCode::BAD_REQUEST, "the body is incomplete");
         }
-        Ok(Err(_)) => return answers.reject(StatusCode::BAD_REQUEST, "the body is not whole"),
-        Err(_) => return answers.reject(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"),
+        Err(_) => {
+            let message = "the body did not arrive in time";
+            return handler.error_response(StatusCode::REQUEST_TIMEOUT, message);
+        }
     };
-    let asked = Asked {
+    let request = HttpRequest {
         method: head.method,
         path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         body,
     };
-    let rejects = answers.clone();
-    let answered = tokio::task::spawn_blocking(move || answers.answer(&asked)).await;
-    answered.unwrap_or_else(|_| {
-        rejects.reject(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the daemon made a mistake",
-        )
+    let after_panic = handler.clone();
+    let handled = tokio::task::spawn_blocking(move || handler.handle(&request)).await;
+    handled.unwrap_or_else(|_| {
+        after_panic.error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     })
 }
 
-fn response(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
-    *response.status_mut() = answer.status;
-    let content = HeaderValue::from_static(answer.content);
-    response.headers_mut().insert(CONTENT_TYPE, content);
-    response
+fn into_hyper(response: HttpResponse) -> Response<Full<Bytes>> {
+    let mut converted = Response::new(Full::new(Bytes::from(response.body)));
+    *converted.status_mut() = response.status;
+    let content_type = HeaderValue::from_static(response.content_type);
+    converted.headers_mut().insert(CONTENT_TYPE, content_type);
+    converted
 }

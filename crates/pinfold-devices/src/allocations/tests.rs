@@ -82,8 +82,8 @@ fn the_first_of_two_conflicting_resources_wins_and_the_conflict_is_recorded() {
     assert_eq!(
         conflicts,
         [
-            "example.com/b is not heard about the variable GPU",
-            "example.com/b is not heard about the device file /dev/gpu",
+            "the change of example.com/b to the variable GPU is ignored: another resource sets it differently",
+            "the change of example.com/b to the device file /dev/gpu is ignored: another resource sets it differently",
         ]
     );
     assert_eq!(

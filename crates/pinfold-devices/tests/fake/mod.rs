@@ -131,7 +131,7 @@ impl Fake {
     /// Sends another list of devices.
     pub(crate) fn list(&self, devices: &[Device]) {
         let lists = self.lists.lock().expect("no panic");
-        assert!(!lists.is_empty(), "somebody watches");
+        assert!(!lists.is_empty(), "there is a watcher");
         for sender in lists.iter() {
             let devices = devices.to_vec();
             // A receiver may be gone.

@@ -1,4 +1,4 @@
-//! Distances and memory attributes between nodes.
+//! Distances between NUMA nodes, and their memory attributes.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::hardware::{Hardware, MemoryAccess};
 use crate::kernel_text::cpu_mask;
 use crate::numa_id::NumaId;
 
-/// hwloc's mark of values that mean latency.
+/// hwloc's flag of distances that are latencies.
 const MEANS_LATENCY: u64 = 4;
 
-/// Adds what the file says about pairs of nodes.
+/// Adds the distances and memory attributes of the export.
 pub(super) fn read(topology: &XmlElement, machine: &mut IndexedHardware) {
     for element in &topology.children {
         match element.name.as_str() {
@@ -25,7 +25,7 @@ pub(super) fn read(topology: &XmlElement, machine: &mut IndexedHardware) {
     }
 }
 
-/// `<distances2 type="NUMANode" nbobjs="2"><indexes>0 1</indexes><u64values>10 21 21 10</u64values>`
+/// Reads `<distances2 type="NUMANode" nbobjs="2"><indexes>0 1</indexes><u64values>10 21 21 10</u64values>`.
 fn version_2(element: &XmlElement, machine: &mut IndexedHardware) {
     let is_latency = element
         .number::<u64>("kind")
@@ -56,7 +56,7 @@ fn version_2(element: &XmlElement, machine: &mut IndexedHardware) {
     }
 }
 
-/// `<distances nbobjs="2" latency_base="10.0"><latency value="1.0"/>...` inside the root object.
+/// Reads `<distances nbobjs="2" latency_base="10.0"><latency value="1.0"/>...` inside the root object.
 fn version_1(object: &XmlElement, machine: &mut IndexedHardware) {
     for element in object
         .children
@@ -69,7 +69,7 @@ fn version_1(object: &XmlElement, machine: &mut IndexedHardware) {
             .iter()
             .filter(|child| child.name == "latency");
         let values: Option<Vec<u64>> = latencies
-            .map(|latency| whole(latency.number::<f64>("value")? * base))
+            .map(|latency| round_to_integer(latency.number::<f64>("value")? * base))
             .collect();
         if let Some(values) = values {
             let ids = machine.in_order.clone();
@@ -78,12 +78,12 @@ fn version_1(object: &XmlElement, machine: &mut IndexedHardware) {
     }
 }
 
-fn whole(value: f64) -> Option<u64> {
+fn round_to_integer(value: f64) -> Option<u64> {
     let text = format!("{:.0}", value.max(0.0));
     text.parse().ok()
 }
 
-/// Spreads a square of values, one row per node of `ids`, over the nodes.
+/// Sets the nodes' distances from a square matrix with one row per node of `ids`.
 fn set(hardware: &mut Hardware, ids: &[NumaId], values: &[u64]) {
     let all = hardware.nodes.iter().all(|node| ids.contains(&node.id));
     if !all || ids.is_empty() || ids.len().checked_mul(ids.len()) != Some(values.len()) {
@@ -105,7 +105,7 @@ fn set(hardware: &mut Hardware, ids: &[NumaId], values: &[u64]) {
     }
 }
 
-/// `<memattr name="Bandwidth"><memattr_value target_obj_gp_index="4" initiator_cpuset="0xf" value="20"/>`
+/// Reads `<memattr name="Bandwidth"><memattr_value target_obj_gp_index="4" initiator_cpuset="0xf" value="20"/>`.
 fn attribute(element: &XmlElement, machine: &mut IndexedHardware) {
     let name = element.get("name").unwrap_or_default();
     let read = !name.starts_with("Write");
@@ -131,7 +131,7 @@ fn attribute(element: &XmlElement, machine: &mut IndexedHardware) {
         else {
             continue;
         };
-        let initiators = homes(&machine.hardware, &initiator);
+        let initiators = nodes_of(&machine.hardware, &initiator);
         let Some(node) = machine
             .hardware
             .nodes
@@ -166,8 +166,8 @@ fn attribute(element: &XmlElement, machine: &mut IndexedHardware) {
     }
 }
 
-/// The nodes whose CPUs a set has.
-fn homes(hardware: &Hardware, cpus: &CpuSet) -> Vec<NumaId> {
+/// The NUMA nodes that contain CPUs of a set.
+fn nodes_of(hardware: &Hardware, cpus: &CpuSet) -> Vec<NumaId> {
     let nodes = hardware
         .nodes
         .iter()

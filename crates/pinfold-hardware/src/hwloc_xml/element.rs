@@ -1,4 +1,4 @@
-//! XML as a tree of elements, with limits.
+//! A size-limited XML parser that builds a tree of elements.
 
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
@@ -6,13 +6,13 @@ use quick_xml::reader::Reader;
 
 use crate::error::{HardwareError, excerpt};
 
-/// hwloc's objects nest about 20 deep.
+/// Limit of nested elements; hwloc's objects nest about 20 deep.
 const DEEPEST: usize = 256;
-/// 4096 CPUs with caches and infos make about 100,000 elements.
+/// Limit of elements; 4096 CPUs with caches and infos need about 100,000.
 const MOST_ELEMENTS: usize = 1 << 18;
 const LARGEST: usize = 64 << 20;
 
-/// One element.
+/// One XML element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct XmlElement {
     pub(super) name: String,
@@ -28,7 +28,7 @@ impl XmlElement {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of an attribute that is a number.
+    /// The value of a numeric attribute.
     pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.get(key)?.trim().parse().ok()
     }

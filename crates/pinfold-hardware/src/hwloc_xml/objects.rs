@@ -1,4 +1,4 @@
-//! From hwloc's objects to the parts of a machine.
+//! Collects the parts of a machine from hwloc's tree of objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,19 @@ use crate::kernel_text::{cpu_mask, node_mask};
 use crate::numa_id::NumaId;
 use crate::pci::{PciAddress, PciDevice, PciKind};
 
-/// No machine has more: 4096 CPUs with a dozen each.
+/// Limit of caches: 4096 CPUs with a dozen each.
 const MOST_CACHES: usize = 1 << 16;
 
-/// What is known on the way down the tree.
+/// The package, die and nodes that enclose an object.
 #[derive(Clone, Default)]
 struct EnclosingObjects {
     package: Option<u32>,
     die: Option<u32>,
-    /// The nodes of the nearest object that has CPUs: where devices below it are local.
+    /// The nodes of the nearest enclosing object with CPUs: the local nodes of devices below it.
     nodes: Vec<NumaId>,
 }
 
-/// Everything found so far.
+/// The parts of the machine collected so far.
 #[derive(Default)]
 pub(super) struct HwlocObjects {
     root: Option<XmlElement>,
@@ -47,17 +47,17 @@ struct HwlocNode {
     node: HardwareNode,
 }
 
-/// A machine and the numbers by which the rest of the file refers to its nodes.
+/// A machine and the indexes by which the rest of the file refers to its nodes.
 pub(super) struct IndexedHardware {
     pub(super) hardware: Hardware,
-    /// hwloc's own number of each node.
+    /// The node ids by hwloc's `gp_index`.
     pub(super) gp_indexes: BTreeMap<u64, NumaId>,
-    /// The nodes in the order of the file.
+    /// The node ids in the order of the file.
     pub(super) in_order: Vec<NumaId>,
 }
 
 impl HwlocObjects {
-    /// Takes an object and everything in it. The depth of the tree is limited by the parser.
+    /// Collects an object and everything below it. The parser limits the depth of the tree.
     pub(super) fn visit(&mut self, root: &XmlElement) {
         let infos = root.children.iter().filter(|child| child.name == "info");
         self.root = Some(XmlElement {
@@ -68,12 +68,12 @@ impl HwlocObjects {
         self.walk(root, &EnclosingObjects::default());
     }
 
-    fn walk(&mut self, object: &XmlElement, around: &EnclosingObjects) {
-        let mut around = around.clone();
+    fn walk(&mut self, object: &XmlElement, enclosing: &EnclosingObjects) {
+        let mut enclosing = enclosing.clone();
         let cpus = object.get("cpuset").and_then(|mask| cpu_mask(mask).ok());
         if cpus.is_some() {
             let nodes = object.get("nodeset").and_then(|mask| node_mask(mask).ok());
-            around.nodes = nodes.unwrap_or(around.nodes);
+            enclosing.nodes = nodes.unwrap_or(enclosing.nodes);
         }
         let cpus = cpus.unwrap_or_default();
         let kind = object.get("type").unwrap_or_default();
@@ -86,19 +86,19 @@ impl HwlocObjects {
                     .number("os_index")
                     .unwrap_or_else(|| self.next_package());
                 *self.packages.entry(id).or_default() |= &cpus;
-                around.package = Some(id);
+                enclosing.package = Some(id);
             }
             "Die" => {
-                let socket = around.package.unwrap_or(0);
+                let socket = enclosing.package.unwrap_or(0);
                 let id = object.number("os_index").unwrap_or(0);
                 *self.dies.entry((socket, id)).or_default() |= &cpus;
-                around.die = Some(id);
+                enclosing.die = Some(id);
             }
-            "Core" => self.core(object, cpus, &around),
+            "Core" => self.core(object, cpus, &enclosing),
             "NUMANode" | "Node" => self.node(object, cpus),
             "Group" if object.get("subtype") == Some("Cluster") => self.clusters.push(cpus),
             "MemCache" => {}
-            "PCIDev" | "Bridge" => self.device(object, &around),
+            "PCIDev" | "Bridge" => self.device(object, &enclosing),
             _ => self.cache(object, kind, cpus),
         }
         for child in object
@@ -106,7 +106,7 @@ impl HwlocObjects {
             .iter()
             .filter(|child| child.name == "object")
         {
-            self.walk(child, &around);
+            self.walk(child, &enclosing);
         }
         if kind == "MemCache" {
             self.memory_side_cache(object);
@@ -120,21 +120,21 @@ impl HwlocObjects {
             .map_or(0, |id| id.saturating_add(1))
     }
 
-    fn core(&mut self, object: &XmlElement, cpus: CpuSet, around: &EnclosingObjects) {
+    fn core(&mut self, object: &XmlElement, cpus: CpuSet, enclosing: &EnclosingObjects) {
         let id = object
             .number("os_index")
             .or_else(|| i32::try_from(self.cores.len()).ok());
-        let socket = around.package.unwrap_or(0);
+        let socket = enclosing.package.unwrap_or(0);
         self.cores.push(HardwareCore {
             socket,
-            die: around.die,
+            die: enclosing.die,
             core_id: id,
             package_id: i32::try_from(socket).ok(),
             cpus,
         });
     }
 
-    /// Version 1 has `CpuCache` with a depth, version 2 `L3Cache` and `L1iCache`.
+    /// Collects a cache: `Cache` with a depth in version 1, `L3Cache` or `L1iCache` in version 2.
     fn cache(&mut self, object: &XmlElement, kind: &str, cpus: CpuSet) {
         let level = match kind {
             "Cache" => object.number("depth"),
@@ -189,7 +189,7 @@ impl HwlocObjects {
         });
     }
 
-    /// A cache in front of a memory contains its node.
+    /// Collects a memory-side cache, whose element contains the node it belongs to.
     fn memory_side_cache(&mut self, object: &XmlElement) {
         let inside =
             |element: &&XmlElement| matches!(element.get("type"), Some("NUMANode" | "MemCache"));
@@ -213,7 +213,7 @@ impl HwlocObjects {
         }
     }
 
-    fn device(&mut self, object: &XmlElement, around: &EnclosingObjects) {
+    fn device(&mut self, object: &XmlElement, enclosing: &EnclosingObjects) {
         let device = || {
             let address: PciAddress = object.get("pci_busid")?.parse().ok()?;
             // "0302 [10de:1db8] [10de:131d] a1"
@@ -228,7 +228,7 @@ impl HwlocObjects {
                 class,
                 vendor,
                 device: u16::from_str_radix(device, 16).ok()?,
-                node: match around.nodes.as_slice() {
+                node: match enclosing.nodes.as_slice() {
                     [one] => Some(*one),
                     _ => None,
                 },
@@ -238,7 +238,7 @@ impl HwlocObjects {
         self.devices.extend(device());
     }
 
-    /// Puts the parts together.
+    /// Builds the machine from the collected parts.
     pub(super) fn into_hardware(mut self) -> Result<IndexedHardware, HardwareError> {
         let root = self.root.take().unwrap_or_default();
         if self.online.is_empty() {
@@ -247,13 +247,13 @@ impl HwlocObjects {
                 problem: "no object of type PU, so no CPU".to_owned(),
             });
         }
-        self.invent_what_is_missing();
+        self.add_omitted_levels();
         let in_order: Vec<NumaId> = self.nodes.iter().map(|node| node.node.id).collect();
         let by_gp_index = |node: &HwlocNode| node.gp_index.map(|index| (index, node.node.id));
         let gp_indexes = self.nodes.iter().filter_map(by_gp_index).collect();
         let kernel_has_nodes = !self.nodes.is_empty();
         let memory = root.number("local_memory").unwrap_or(0);
-        let mut nodes = self.place_cpus(memory);
+        let mut nodes = self.assign_cpus_to_nodes(memory);
         nodes.sort_by_key(|node| node.id);
         let mask = |key: &str| root.get(key).and_then(|mask| cpu_mask(mask).ok());
         let complete = mask("complete_cpuset").unwrap_or_else(|| self.online.clone());
@@ -295,9 +295,8 @@ impl HwlocObjects {
         })
     }
 
-    /// hwloc leaves out levels that tell nothing: a CPU without a core is one, CPUs without a package
-    /// are in package 0.
-    fn invent_what_is_missing(&mut self) {
+    /// Adds the levels that hwloc omits: a CPU without a core is a core, CPUs without a package are in package 0.
+    fn add_omitted_levels(&mut self) {
         let in_cores = self
             .cores
             .iter()
@@ -321,7 +320,7 @@ impl HwlocObjects {
         }
     }
 
-    fn place_cpus(&mut self, memory: u64) -> Vec<HardwareNode> {
+    fn assign_cpus_to_nodes(&mut self, memory: u64) -> Vec<HardwareNode> {
         let mut nodes = std::mem::take(&mut self.nodes);
         if nodes.is_empty() {
             let id = NumaId::new(0).into_iter();
@@ -355,7 +354,7 @@ impl HwlocObjects {
     }
 }
 
-/// All page sizes but the smallest, in the order of the kernel's directory names.
+/// The pools of all page sizes but the smallest, in the order of the kernel's directory names.
 fn hugepages(node: &XmlElement) -> Vec<HugePagePool> {
     let pages = node
         .children
@@ -390,7 +389,7 @@ fn allowed(root: &XmlElement, online: &CpuSet, nodes: &[HardwareNode]) -> Option
     })
 }
 
-/// What the maker calls the machine.
+/// The product name of the machine.
 fn product(root: &XmlElement) -> String {
     let info = |name: &str| {
         let found = root

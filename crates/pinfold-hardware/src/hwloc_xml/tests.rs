@@ -39,7 +39,7 @@ const VERSION_1: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 </topology>"#;
 
 #[test]
-fn version_1_is_read() {
+fn version_1_is_parsed() {
     let hardware = read(VERSION_1).expect("a topology");
     assert_eq!(hardware.name, "Two & Two");
     assert_eq!(hardware.sockets.len(), 2);
@@ -62,7 +62,7 @@ fn version_1_is_read() {
 }
 
 #[test]
-fn memory_beside_a_node_has_no_cpus() {
+fn a_memory_only_node_has_no_cpus() {
     let xml = r#"<topology version="2.0"><object type="Machine" cpuset="0x3" nodeset="0x00000007">
       <object type="NUMANode" os_index="2" cpuset="0x3" gp_index="9" local_memory="8"/>
       <object type="Package" os_index="0" cpuset="0x3" nodeset="0x3">
@@ -101,7 +101,7 @@ fn memory_beside_a_node_has_no_cpus() {
 }
 
 #[test]
-fn what_is_not_a_topology_is_rejected() {
+fn a_file_that_is_not_a_topology_is_rejected() {
     let deep = format!("<topology>{}", "<object>".repeat(100_000));
     for (xml, says) in [
         ("", "ends before </topology>"),

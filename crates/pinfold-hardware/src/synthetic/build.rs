@@ -1,4 +1,4 @@
-//! From a [`MachineDescription`] to a machine.
+//! Builds a machine from a [`MachineDescription`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,54 +21,54 @@ type SpannedProblem = (NotationProblem, Range<usize>);
 const DEFAULT_MEMORY: u64 = 64 << 30;
 const DEFAULT_DISTANCES: [u32; 3] = [10, 12, 21];
 const DEFAULT_CPULESS_DISTANCES: [u32; 3] = [20, 30, 30];
-/// Nobody decides by the size of a cache; cAdvisor only wants to read one.
+/// The size of every L3 cache. No decision depends on it, but cAdvisor requires one.
 const L3_SIZE: u64 = 32 << 20;
 const MOST_DEVICES: usize = 4096;
 
 /// Builds the machine.
-pub(super) fn build(plan: &MachineDescription) -> Result<Hardware, SpannedProblem> {
-    let mut builder = Builder::new(plan)?;
-    builder.place_cores();
+pub(super) fn build(description: &MachineDescription) -> Result<Hardware, SpannedProblem> {
+    let mut builder = Builder::new(description)?;
+    builder.number_cores();
     builder.make_nodes()?;
     builder.set_distances()?;
-    builder.grant()?;
+    builder.apply_node_options()?;
     Ok(builder.finish())
 }
 
 struct Builder<'a> {
-    plan: &'a MachineDescription,
+    description: &'a MachineDescription,
     hardware: Hardware,
-    /// Which socket each node with CPUs is in.
+    /// The socket of each node with CPUs.
     socket_of: BTreeMap<NumaId, u32>,
-    /// Which node each node without CPUs is nearest to.
+    /// The nearest node of each node without CPUs.
     nearest_to: BTreeMap<NumaId, Option<NumaId>>,
-    /// The online CPUs of the nodes with CPUs, and their sockets, in the order of the description.
+    /// The online CPUs of each node with CPUs and its socket, in the order of the description.
     cpus_of_nodes: Vec<(u32, CpuSet)>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(plan: &'a MachineDescription) -> Result<Self, SpannedProblem> {
-        let all: CpuSet = (0..plan.cores() * plan.count(TopologyLevel::Thread))
+    fn new(description: &'a MachineDescription) -> Result<Self, SpannedProblem> {
+        let all: CpuSet = (0..description.cores() * description.count(TopologyLevel::Thread))
             .filter_map(cpu)
             .collect();
         let named = |key, set: &Option<Spanned<CpuSet>>| match set {
             None => Ok(CpuSet::new()),
-            Some(Spanned { value, place }) => match (value - &all).first() {
+            Some(Spanned { value, span }) => match (value - &all).first() {
                 None => Ok(value.clone()),
                 Some(cpu) => {
                     let (cpu, last) = (cpu.get(), all.len() - 1);
-                    Err((NotationProblem::NoSuchCpu { key, cpu, last }, place.clone()))
+                    Err((NotationProblem::NoSuchCpu { key, cpu, last }, span.clone()))
                 }
             },
         };
-        let offline = named("offline", &plan.offline)?;
-        let isolated = named("isolated", &plan.isolated)?;
+        let offline = named("offline", &description.offline)?;
+        let isolated = named("isolated", &description.isolated)?;
         let online = &all - &offline;
-        if let (true, Some(Spanned { place, .. })) = (online.is_empty(), &plan.offline) {
-            return Err((NotationProblem::AllOffline, place.clone()));
+        if let (true, Some(Spanned { span, .. })) = (online.is_empty(), &description.offline) {
+            return Err((NotationProblem::AllOffline, span.clone()));
         }
         Ok(Self {
-            plan,
+            description,
             hardware: Hardware {
                 kernel_has_nodes: true,
                 cpus: CpuStates {
@@ -84,18 +84,18 @@ impl<'a> Builder<'a> {
             nearest_to: BTreeMap::new(),
             cpus_of_nodes: vec![
                 (0, CpuSet::new());
-                plan.cores() / plan.cores_in(TopologyLevel::Numa)
+                description.cores() / description.cores_in(TopologyLevel::Numa)
             ],
         })
     }
 
-    /// The number of one thread of one core.
+    /// The CPU number of one thread of one core.
     fn number(&self, core: usize, thread: usize) -> Option<CpuId> {
-        let (plan, cores) = (self.plan, self.plan.cores());
-        let in_node = plan.cores_in(TopologyLevel::Numa);
-        cpu(match plan.numbering.unwrap_or_default() {
+        let (description, cores) = (self.description, self.description.cores());
+        let in_node = description.cores_in(TopologyLevel::Numa);
+        cpu(match description.numbering.unwrap_or_default() {
             Numbering::Split => thread * cores + core,
-            Numbering::Adjacent => core * plan.count(TopologyLevel::Thread) + thread,
+            Numbering::Adjacent => core * description.count(TopologyLevel::Thread) + thread,
             Numbering::Interleaved => {
                 let nodes = cores / in_node;
                 thread * cores + core % in_node * nodes + core / in_node
@@ -103,25 +103,29 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Numbers everything in the order of the description; what is left without CPUs is not there.
-    fn place_cores(&mut self) {
-        let plan = self.plan;
-        let in_socket = plan.cores_in(TopologyLevel::Socket);
-        let (has_dies, has_l3) = (plan.has(TopologyLevel::Die), plan.has(TopologyLevel::L3));
+    /// Numbers sockets, cores and nodes in the order of the description; those without online CPUs are left out.
+    fn number_cores(&mut self) {
+        let description = self.description;
+        let in_socket = description.cores_in(TopologyLevel::Socket);
+        let (has_dies, has_l3) = (
+            description.has(TopologyLevel::Die),
+            description.has(TopologyLevel::L3),
+        );
         let mut sockets = BTreeMap::<u32, CpuSet>::new();
         let mut dies = BTreeMap::<(u32, u32), CpuSet>::new();
         let mut caches = BTreeMap::<u32, CpuSet>::new();
-        for core in 0..plan.cores() {
-            let threads = 0..plan.count(TopologyLevel::Thread);
+        for core in 0..description.cores() {
+            let threads = 0..description.count(TopologyLevel::Thread);
             let cpus: CpuSet = threads
                 .filter_map(|thread| self.number(core, thread))
                 .collect();
             let cpus = &cpus & &self.hardware.cpus.online;
             let socket = small(core / in_socket);
-            let die = has_dies.then(|| small(core % in_socket / plan.cores_in(TopologyLevel::Die)));
+            let die = has_dies
+                .then(|| small(core % in_socket / description.cores_in(TopologyLevel::Die)));
             if let Some((in_socket, node)) = self
                 .cpus_of_nodes
-                .get_mut(core / plan.cores_in(TopologyLevel::Numa))
+                .get_mut(core / description.cores_in(TopologyLevel::Numa))
             {
                 *in_socket = socket;
                 *node |= &cpus;
@@ -135,7 +139,7 @@ impl<'a> Builder<'a> {
             }
             if has_l3 {
                 *caches
-                    .entry(small(core / plan.cores_in(TopologyLevel::L3)))
+                    .entry(small(core / description.cores_in(TopologyLevel::L3)))
                     .or_default() |= &cpus;
             }
             self.hardware.cores.push(HardwareCore {
@@ -165,16 +169,16 @@ impl<'a> Builder<'a> {
 
     fn make_nodes(&mut self) -> Result<(), SpannedProblem> {
         let expected = self.cpus_of_nodes.len();
-        let ids: Vec<NumaId> = match &self.plan.node_ids {
+        let ids: Vec<NumaId> = match &self.description.node_ids {
             None => (0..expected)
                 .filter_map(|id| NumaId::new(small(id)))
                 .collect(),
             Some(Spanned { value, .. }) if value.len() == expected => value.clone(),
-            Some(Spanned { value, place }) => {
+            Some(Spanned { value, span }) => {
                 let found = value.len();
                 return Err((
                     NotationProblem::NodeIdCount { found, expected },
-                    place.clone(),
+                    span.clone(),
                 ));
             }
         };
@@ -188,17 +192,17 @@ impl<'a> Builder<'a> {
             self.socket_of.insert(id, socket);
             nodes.insert(id, node(id, cpus, DEFAULT_MEMORY));
         }
-        for Spanned { value, place } in &self.plan.cpuless {
+        for Spanned { value, span } in &self.description.cpuless {
             for &id in &value.nodes {
                 if nodes.insert(id, node(id, CpuSet::new(), 0)).is_some() {
-                    return Err((NotationProblem::NodeTwice { node: id.get() }, place.clone()));
+                    return Err((NotationProblem::NodeTwice { node: id.get() }, span.clone()));
                 }
                 self.nearest_to.insert(id, value.nearest);
             }
             if let Some(nearest) = value.nearest
                 && !self.socket_of.contains_key(&nearest)
             {
-                return Err((no_such_node(nearest, self.socket_of.keys()), place.clone()));
+                return Err((no_such_node(nearest, self.socket_of.keys()), span.clone()));
             }
         }
         for (id, nearest) in &self.nearest_to {
@@ -216,7 +220,7 @@ impl<'a> Builder<'a> {
 
     fn set_distances(&mut self) -> Result<(), SpannedProblem> {
         let expected = self.hardware.nodes.len();
-        let rule = match &self.plan.distances {
+        let rule = match &self.description.distances {
             None => DEFAULT_DISTANCES,
             Some(Spanned {
                 value: NodeDistances::Rule(rule),
@@ -224,13 +228,13 @@ impl<'a> Builder<'a> {
             }) => *rule,
             Some(Spanned {
                 value: NodeDistances::Matrix(rows),
-                place,
+                span,
             }) => {
                 let found = rows.len();
                 if found != expected || rows.iter().any(|row| row.len() != expected) {
                     return Err((
                         NotationProblem::DistanceShape { found, expected },
-                        place.clone(),
+                        span.clone(),
                     ));
                 }
                 for (node, row) in self.hardware.nodes.iter_mut().zip(rows) {
@@ -252,7 +256,7 @@ impl<'a> Builder<'a> {
 
     fn distance(&self, [own, in_socket, other]: [u32; 3], from: NumaId, to: NumaId) -> u32 {
         let [near, far, between] = self
-            .plan
+            .description
             .cpuless_distances
             .unwrap_or(DEFAULT_CPULESS_DISTANCES);
         if from == to {
@@ -276,17 +280,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn grant(&mut self) -> Result<(), SpannedProblem> {
+    fn apply_node_options(&mut self) -> Result<(), SpannedProblem> {
         // An option with "@" is the exception from the one without, wherever it is written.
         let (general, special): (Vec<_>, Vec<_>) = self
-            .plan
-            .grants
+            .description
+            .node_options
             .iter()
-            .partition(|grant| grant.value.nodes.is_none());
+            .partition(|apply_node_options| apply_node_options.value.nodes.is_none());
         let mut devices = BTreeMap::<(NumaId, PciKind), u32>::new();
         for Spanned {
-            value: PerNodeOption { stock, nodes },
-            place,
+            value: PerNodeOption { option, nodes },
+            span,
         } in general.into_iter().chain(special)
         {
             let nodes: Vec<NumaId> = match nodes {
@@ -302,9 +306,9 @@ impl<'a> Builder<'a> {
                     .collect::<Vec<_>>();
                 let found = self.hardware.nodes.iter_mut().find(|node| node.id == id);
                 let Some(node) = found else {
-                    return Err((no_such_node(id, &all), place.clone()));
+                    return Err((no_such_node(id, &all), span.clone()));
                 };
-                match *stock {
+                match *option {
                     NodeOption::Memory(bytes) => node.memory = bytes,
                     NodeOption::HugePages { size_kib, count } => set_pages(node, size_kib, count),
                     NodeOption::Devices { kind, count } => {
@@ -357,7 +361,7 @@ fn node(id: NumaId, cpus: CpuSet, memory: u64) -> HardwareNode {
     }
 }
 
-/// Keeps the order of the kernel's directory names, in which 1 GiB comes before 2 MiB.
+/// Keeps the pools in the order of the kernel's directory names, in which 1 GiB precedes 2 MiB.
 fn set_pages(node: &mut HardwareNode, size_kib: u64, count: u64) {
     node.hugepages.retain(|pool| pool.size_kib != size_kib);
     node.hugepages.push(HugePagePool {
@@ -368,7 +372,7 @@ fn set_pages(node: &mut HardwareNode, size_kib: u64, count: u64) {
     node.hugepages.sort_by_key(|pool| pool.size_kib.to_string());
 }
 
-/// A device of no vendor, on a bus of its own.
+/// A PCI device without a vendor, on its own bus.
 fn device(number: usize, node: NumaId, kind: PciKind) -> PciDevice {
     const BUSES: usize = 0xe0;
     let class = match kind {
@@ -399,7 +403,7 @@ fn cpu(number: usize) -> Option<CpuId> {
     CpuId::new(small(number))
 }
 
-/// Counts of a plan are at most 4096.
+/// Converts a count, which is at most 4096 in a description.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

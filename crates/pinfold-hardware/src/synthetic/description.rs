@@ -1,4 +1,4 @@
-//! [`MachineDescription`]: a description after reading, before building.
+//! [`MachineDescription`]: a parsed description.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use pinfold_core::cpu_set::CpuSet;
 use crate::numa_id::NumaId;
 use crate::pci::PciKind;
 
-/// What a machine is made of, from the largest part to the smallest.
+/// The levels of a machine, from the largest to the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TopologyLevel {
     Socket,
@@ -19,7 +19,7 @@ pub(super) enum TopologyLevel {
 }
 
 impl TopologyLevel {
-    /// The words that mean a level; the first of each is its name.
+    /// The words for each level; the first of each is its name.
     pub(super) const WORDS: [(&'static str, TopologyLevel); 18] = [
         ("sockets", TopologyLevel::Socket),
         ("socket", TopologyLevel::Socket),
@@ -41,7 +41,7 @@ impl TopologyLevel {
         ("pu", TopologyLevel::Thread),
     ];
 
-    /// The level a word means.
+    /// The level of a word.
     pub(super) fn of(word: &str) -> Option<Self> {
         let found = Self::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|&(_, level)| level)
@@ -53,7 +53,7 @@ impl TopologyLevel {
         found.map_or("level", |&(name, _)| name)
     }
 
-    /// Levels of one rank may nest either way.
+    /// The nesting rank; levels of the same rank may nest either way.
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::Socket => 0,
@@ -64,7 +64,7 @@ impl TopologyLevel {
     }
 }
 
-/// How CPU numbers are dealt out.
+/// How CPUs are numbered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Numbering {
     #[default]
@@ -76,34 +76,34 @@ pub(super) enum Numbering {
 /// Distances between the nodes with CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NodeDistances {
-    /// To itself, inside the socket, to another socket.
+    /// To itself, within the socket, to another socket.
     Rule([u32; 3]),
-    /// Every row.
+    /// The full matrix.
     Matrix(Vec<Vec<u32>>),
 }
 
-/// What a per-node option sets.
+/// The value of a per-node option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeOption {
     /// Memory in bytes.
     Memory(u64),
-    /// Huge pages of a size in KiB.
+    /// Huge pages of a size in KiB, and their number.
     HugePages { size_kib: u64, count: u64 },
-    /// PCI devices.
+    /// PCI devices of a kind, and their number.
     Devices { kind: PciKind, count: u32 },
 }
 
-/// A value and the part of the description that says so.
+/// A value and its position in the description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) place: Range<usize>,
+    pub(super) span: Range<usize>,
 }
 
-/// A per-node option: what, and where (`None`: on every node with CPUs).
+/// A per-node option and its nodes (`None`: every node with CPUs).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PerNodeOption {
-    pub(super) stock: NodeOption,
+    pub(super) option: NodeOption,
     pub(super) nodes: Option<Vec<NumaId>>,
 }
 
@@ -114,34 +114,34 @@ pub(super) struct Cpuless {
     pub(super) nearest: Option<NumaId>,
 }
 
-/// A description after reading.
+/// A parsed description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineDescription {
-    /// Nested, largest first; socket, NUMA node, core and thread are always there.
+    /// Nested, largest first; always with socket, NUMA node, core and thread.
     pub(super) levels: Vec<(TopologyLevel, u32)>,
     pub(super) numbering: Option<Numbering>,
     pub(super) distances: Option<Spanned<NodeDistances>>,
     pub(super) cpuless_distances: Option<[u32; 3]>,
     pub(super) node_ids: Option<Spanned<Vec<NumaId>>>,
     pub(super) cpuless: Vec<Spanned<Cpuless>>,
-    pub(super) grants: Vec<Spanned<PerNodeOption>>,
+    pub(super) node_options: Vec<Spanned<PerNodeOption>>,
     pub(super) offline: Option<Spanned<CpuSet>>,
     pub(super) isolated: Option<Spanned<CpuSet>>,
 }
 
 impl MachineDescription {
-    /// Whether a level is there.
+    /// Whether the description has a level.
     pub(super) fn has(&self, level: TopologyLevel) -> bool {
         self.levels.iter().any(|&(known, _)| known == level)
     }
 
-    /// How many of a level are in one of the level that holds it; 1 if it is not there.
+    /// The number of parts of a level in one part of the enclosing level; 1 if the description does not have the level.
     pub(super) fn count(&self, level: TopologyLevel) -> usize {
         let found = self.levels.iter().find(|&&(known, _)| known == level);
         found.map_or(1, |&(_, count)| count as usize)
     }
 
-    /// How many cores are in one of a level.
+    /// The number of cores in one part of a level.
     pub(super) fn cores_in(&self, level: TopologyLevel) -> usize {
         let inner = self
             .levels
@@ -154,7 +154,7 @@ impl MachineDescription {
             .product()
     }
 
-    /// How many cores there are.
+    /// The number of cores.
     pub(super) fn cores(&self) -> usize {
         self.count(TopologyLevel::Socket) * self.cores_in(TopologyLevel::Socket)
     }

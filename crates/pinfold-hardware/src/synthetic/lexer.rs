@@ -1,16 +1,16 @@
-//! Words of a description and where they stand.
+//! Splits a description into words with their positions.
 
 use std::ops::Range;
 
-/// One word.
+/// One word of a description and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub(super) text: &'a str,
-    pub(super) place: Range<usize>,
+    pub(super) span: Range<usize>,
 }
 
-/// Splits at blanks, drops comments, cuts the comma off the end of a word. A comma inside a word
-/// belongs to its value (`distances=10,21`).
+/// Splits at blanks, drops comments, and removes the comma at the end of a word. A comma inside a word is part of its
+/// value (`distances=10,21`).
 pub(super) fn tokens(description: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut line_start = 0;
@@ -22,7 +22,7 @@ pub(super) fn tokens(description: &str) -> Vec<Token<'_>> {
             if !text.is_empty() {
                 tokens.push(Token {
                     text,
-                    place: at..at + text.len(),
+                    span: at..at + text.len(),
                 });
             }
             at += piece.len();

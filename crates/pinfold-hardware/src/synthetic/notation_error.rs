@@ -1,38 +1,38 @@
-//! Why a description cannot be read: what, where, and what would do instead.
+//! [`NotationError`]: why a description cannot be parsed, where, and what is expected instead.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::{did_you_mean, excerpt};
 
-/// A description that cannot be read.
+/// An error in a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotationError {
-    /// The line of the description that it is about.
+    /// The line with the error.
     pub line: String,
     /// The number of that line, from 1.
     pub line_number: usize,
-    /// The first character of the offending word, from 1.
+    /// The column of the invalid word, from 1.
     pub column: usize,
     /// Its length in characters.
     pub length: usize,
-    /// What is wrong with it.
+    /// The kind of error.
     pub problem: Box<NotationProblem>,
 }
 
-/// What is wrong with a description.
+/// The kinds of errors in a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotationProblem {
-    /// Nothing in it.
+    /// The description is empty.
     #[error("the description is empty; write for example \"2 sockets, 16 cores, smt2\"")]
     Empty,
-    /// More text than any machine needs.
+    /// The description is too long.
     #[error("the description is longer than {limit} characters")]
     TooLong {
-        /// The longest that is read.
+        /// The limit.
         limit: usize,
     },
-    /// A word that is no level.
+    /// A word is not a level.
     #[error(
         "{word:?} is not a level; expected socket, die, numa, l3, core or thread{}",
         did_you_mean(.nearest.as_deref())
@@ -40,136 +40,136 @@ pub enum NotationProblem {
     UnknownLevel {
         /// The word.
         word: String,
-        /// The level it looks like.
+        /// The most similar level.
         nearest: Option<String>,
     },
-    /// A key that is no option.
+    /// A key is not an option.
     #[error("{key:?} is not an option{}", did_you_mean(.nearest.as_deref()))]
     UnknownOption {
         /// The key.
         key: String,
-        /// The option it looks like.
+        /// The most similar option.
         nearest: Option<String>,
     },
-    /// A number without what it counts.
+    /// A number without a level.
     #[error("{number} of what? write a level after it, such as \"{number} cores\"")]
     NumberAlone {
         /// The number.
         number: String,
     },
-    /// A level without its number.
+    /// A level without a number.
     #[error("how many? write \"4 {word}\" or \"{word}:4\"")]
     LevelAlone {
         /// The level.
         word: String,
     },
-    /// A number that counts nothing, or more than there can be.
+    /// A number is 0, too large or malformed.
     #[error("{found:?} is not a number from 1 to {limit}")]
     BadCount {
-        /// What was written.
+        /// The text.
         found: String,
-        /// The largest that fits.
+        /// The largest valid number.
         limit: u32,
     },
-    /// A level or option written twice.
+    /// A level or option is repeated.
     #[error("{what} is given twice")]
     Twice {
-        /// Which.
+        /// The level or option.
         what: &'static str,
     },
-    /// A level after a smaller one.
+    /// A level follows a smaller one.
     #[error("{inner} cannot hold {outer}: write {outer} before {inner}")]
     WrongOrder {
-        /// What comes too late.
+        /// The larger level.
         outer: &'static str,
-        /// What it comes after.
+        /// The smaller level before it.
         inner: &'static str,
     },
-    /// Cores that cannot be divided among caches.
+    /// The cores cannot be divided evenly among the caches.
     #[error("{cores} cores cannot share {caches} L3 caches evenly")]
     UnevenCaches {
-        /// How many cores a node has.
+        /// The number of cores of a node.
         cores: u32,
-        /// How many caches were asked for.
+        /// The number of caches.
         caches: u32,
     },
-    /// A value that the option does not take.
+    /// An option's value is invalid.
     #[error("{key} takes {expected}, not {found:?}{}", did_you_mean(.nearest.as_deref()))]
     BadValue {
         /// The option.
         key: &'static str,
-        /// What it takes.
+        /// The expected value.
         expected: &'static str,
-        /// What was written.
+        /// The text.
         found: String,
-        /// The value it looks like.
+        /// The most similar valid value.
         nearest: Option<String>,
     },
-    /// A node that the machine does not have.
+    /// The machine does not have such a NUMA node.
     #[error("the machine has no NUMA node {node}; it has {known}")]
     NoSuchNode {
-        /// Which.
+        /// The node.
         node: u32,
-        /// Those it has.
+        /// The machine's nodes.
         known: String,
     },
-    /// `@` after an option that is for the whole machine.
+    /// `@` after an option of the whole machine.
     #[error("{key} is for the whole machine; leave out \"@\" and what follows it")]
     NotPerNode {
         /// The option.
         key: &'static str,
     },
-    /// More of something than a machine can have.
+    /// A count exceeds what a machine can have.
     #[error("{found} {what}, and at most {limit} are possible")]
     TooMany {
-        /// Of what.
+        /// The name of the count.
         what: &'static str,
-        /// How many.
+        /// The count.
         found: u64,
-        /// How many are possible.
+        /// The limit.
         limit: u64,
     },
-    /// A list of distances that does not fit the nodes.
+    /// The matrix of distances does not match the number of nodes.
     #[error(
         "distances have {found} rows for {expected} NUMA nodes; every row needs {expected} numbers"
     )]
     DistanceShape {
-        /// How many rows there are.
+        /// The number of rows.
         found: usize,
-        /// How many nodes there are.
+        /// The number of nodes.
         expected: usize,
     },
-    /// As many ids as nodes are needed.
+    /// `node-ids` does not match the number of nodes.
     #[error("node-ids has {found} ids for {expected} NUMA nodes with CPUs")]
     NodeIdCount {
-        /// How many ids there are.
+        /// The number of ids.
         found: usize,
-        /// How many are needed.
+        /// The number of nodes with CPUs.
         expected: usize,
     },
-    /// One id for two nodes.
-    #[error("NUMA node {node} is there twice")]
+    /// Two nodes have the same id.
+    #[error("two NUMA nodes have the id {node}")]
     NodeTwice {
-        /// Which.
+        /// The id.
         node: u32,
     },
-    /// A CPU that the machine does not have.
+    /// The machine does not have such a CPU.
     #[error("{key} names CPU {cpu}; the machine has CPUs 0 to {last}")]
     NoSuchCpu {
         /// The option.
         key: &'static str,
-        /// Which CPU.
+        /// The CPU.
         cpu: u32,
-        /// The last one there is.
+        /// The machine's last CPU.
         last: usize,
     },
-    /// Nothing left to run on.
+    /// No CPU is online.
     #[error("offline leaves no CPU online")]
     AllOffline,
 }
 
 impl NotationProblem {
-    /// The problem as an error about a part of the description.
+    /// The error for this problem in a part of the description.
     pub(crate) fn at(self, description: &str, part: Range<usize>) -> NotationError {
         let start = part.start.min(description.len());
         let before = description.get(..start).unwrap_or_default();

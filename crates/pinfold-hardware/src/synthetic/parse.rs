@@ -1,4 +1,4 @@
-//! From words to a [`MachineDescription`].
+//! Parses words into a [`MachineDescription`].
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::kernel_text::{cpu_list, node_list};
 use crate::nearest::nearest;
 use crate::pci::PciKind;
 
-/// All option keys, for suggestions and for the text of messages.
+/// All option keys, for suggestions.
 const KEYS: [&str; 17] = [
     "mem",
     "hugepages-2Mi",
@@ -41,7 +41,7 @@ const MOST_HUGE_PAGES: u64 = 1 << 40;
 
 type ParseResult = Result<(), NotationProblem>;
 
-/// Reads a description.
+/// Parses a description.
 pub(super) fn parse(description: &str) -> Result<MachineDescription, NotationError> {
     if description.len() > LONGEST_DESCRIPTION {
         let limit = LONGEST_DESCRIPTION;
@@ -53,9 +53,9 @@ pub(super) fn parse(description: &str) -> Result<MachineDescription, NotationErr
     let mut any = false;
     while let Some(word) = tokens.next() {
         any = true;
-        let Token { text, place } = word;
+        let Token { text, span } = word;
         let outcome = if let Some((key, value)) = text.split_once('=') {
-            parser.option(key, value, place.clone())
+            parser.option(key, value, span.clone())
         } else if let Some((level, count)) = text.split_once(':') {
             parser.level(level, count)
         } else if let Some(threads) = text.strip_prefix("smt").filter(|rest| !rest.is_empty()) {
@@ -76,12 +76,12 @@ pub(super) fn parse(description: &str) -> Result<MachineDescription, NotationErr
                         let outcome = parser.level(next.text, count);
                         let about_word =
                             matches!(outcome, Err(NotationProblem::UnknownLevel { .. }));
-                        let place = if about_word {
-                            next.place
+                        let span = if about_word {
+                            next.span
                         } else {
-                            place.start..next.place.end
+                            span.start..next.span.end
                         };
-                        outcome.map_err(|problem| problem.at(description, place))?;
+                        outcome.map_err(|problem| problem.at(description, span))?;
                         continue;
                     }
                 }
@@ -89,7 +89,7 @@ pub(super) fn parse(description: &str) -> Result<MachineDescription, NotationErr
                 parser.level(level, count)
             }
         };
-        outcome.map_err(|problem| problem.at(description, place))?;
+        outcome.map_err(|problem| problem.at(description, span))?;
     }
     if !any {
         return Err(NotationProblem::Empty.at(description, 0..0));
@@ -118,7 +118,7 @@ fn unknown_level(word: &str) -> NotationProblem {
 
 #[derive(Default)]
 struct Parser {
-    plan: MachineDescription,
+    description_so_far: MachineDescription,
     l3_per_node: Option<u32>,
     seen: Vec<&'static str>,
 }
@@ -135,10 +135,15 @@ impl Parser {
                 found: count.to_owned(),
                 limit,
             })?;
-        if self.plan.levels.iter().any(|&(known, _)| known == level) {
+        if self
+            .description_so_far
+            .levels
+            .iter()
+            .any(|&(known, _)| known == level)
+        {
             return Err(NotationProblem::Twice { what: level.name() });
         }
-        if let Some(&(inner, _)) = self.plan.levels.last()
+        if let Some(&(inner, _)) = self.description_so_far.levels.last()
             && inner.rank() > level.rank()
         {
             return Err(NotationProblem::WrongOrder {
@@ -146,11 +151,11 @@ impl Parser {
                 inner: inner.name(),
             });
         }
-        self.plan.levels.push((level, count));
+        self.description_so_far.levels.push((level, count));
         Ok(())
     }
 
-    fn option(&mut self, key_at: &str, value: &str, place: Range<usize>) -> ParseResult {
+    fn option(&mut self, key_at: &str, value: &str, span: Range<usize>) -> ParseResult {
         let (key, list) = match key_at.split_once('@') {
             Some((key, list)) => (key, Some(list)),
             None => (key_at, None),
@@ -164,17 +169,22 @@ impl Parser {
                 nearest: nearest(key, KEYS).map(str::to_owned),
             });
         };
-        if let Some(stock) = stock(key, value)? {
+        if let Some(node_option) = node_option(key, value)? {
             let nodes = match list {
                 None => None,
                 Some(list) => Some(node_list(list).map_err(|_| bad(key, NODE_LIST, list))?),
             };
-            let value = PerNodeOption { stock, nodes };
-            self.plan.grants.push(Spanned { value, place });
+            let value = PerNodeOption {
+                option: node_option,
+                nodes,
+            };
+            self.description_so_far
+                .node_options
+                .push(Spanned { value, span });
             return Ok(());
         }
         if key == "cpuless" {
-            return self.cpuless(value, list, place);
+            return self.cpuless(value, list, span);
         }
         if list.is_some() {
             return Err(NotationProblem::NotPerNode { key });
@@ -183,46 +193,46 @@ impl Parser {
             return Err(NotationProblem::Twice { what: key });
         }
         self.seen.push(key);
-        self.whole_machine_option(key, value, place)
+        self.whole_machine_option(key, value, span)
     }
 
     fn whole_machine_option(
         &mut self,
         key: &'static str,
         value: &str,
-        place: Range<usize>,
+        span: Range<usize>,
     ) -> ParseResult {
-        let plan = &mut self.plan;
+        let description_so_far = &mut self.description_so_far;
         let cpus = || cpu_list(value).map_err(|_| bad(key, "a list of CPUs such as 0-3,8", value));
         match key {
             "l3" => self.l3_per_node = Some(count(key, value, CpuId::LIMIT)?),
-            "numbering" => plan.numbering = Some(numbering(value)?),
+            "numbering" => description_so_far.numbering = Some(numbering(value)?),
             "distances" => {
                 let value = distances(value)?;
-                plan.distances = Some(Spanned { value, place });
+                description_so_far.distances = Some(Spanned { value, span });
             }
-            "cpuless-distances" => plan.cpuless_distances = Some(three(key, value)?),
+            "cpuless-distances" => description_so_far.cpuless_distances = Some(three(key, value)?),
             "node-ids" => {
                 let value = node_list(value).map_err(|_| bad(key, NODE_LIST, value))?;
-                plan.node_ids = Some(Spanned { value, place });
+                description_so_far.node_ids = Some(Spanned { value, span });
             }
             "offline" => {
-                plan.offline = Some(Spanned {
+                description_so_far.offline = Some(Spanned {
                     value: cpus()?,
-                    place,
+                    span,
                 });
             }
             _ => {
-                plan.isolated = Some(Spanned {
+                description_so_far.isolated = Some(Spanned {
                     value: cpus()?,
-                    place,
+                    span,
                 });
             }
         }
         Ok(())
     }
 
-    fn cpuless(&mut self, value: &str, list: Option<&str>, place: Range<usize>) -> ParseResult {
+    fn cpuless(&mut self, value: &str, list: Option<&str>, span: Range<usize>) -> ParseResult {
         let nodes = node_list(value).map_err(|_| bad("cpuless", NODE_LIST, value))?;
         let nearest = match list.map(|list| (list, node_list(list))) {
             None => None,
@@ -230,13 +240,15 @@ impl Parser {
             Some((list, _)) => return Err(bad("cpuless", "one NUMA id after \"@\"", list)),
         };
         let value = Cpuless { nodes, nearest };
-        self.plan.cpuless.push(Spanned { value, place });
+        self.description_so_far
+            .cpuless
+            .push(Spanned { value, span });
         Ok(())
     }
 
-    /// Puts in the levels that were not written.
+    /// Adds the levels that are not written.
     fn finish(mut self) -> Result<MachineDescription, NotationProblem> {
-        let levels = &mut self.plan.levels;
+        let levels = &mut self.description_so_far.levels;
         let has = |levels: &[(TopologyLevel, u32)], level| {
             levels.iter().any(|&(known, _)| known == level)
         };
@@ -269,11 +281,11 @@ impl Parser {
             let what = "CPUs";
             return Err(NotationProblem::TooMany { what, found, limit });
         }
-        Ok(self.plan)
+        Ok(self.description_so_far)
     }
 }
 
-/// Cuts the cores of every node into as many groups as there are caches.
+/// Splits the cores of every node into as many groups as there are caches.
 fn share_caches(levels: &mut Vec<(TopologyLevel, u32)>, caches: u32) -> ParseResult {
     for (level, cores) in levels.iter_mut() {
         if *level == TopologyLevel::Core {
@@ -307,8 +319,8 @@ fn count(key: &'static str, value: &str, limit: u32) -> Result<u32, NotationProb
     number.ok_or_else(|| bad(key, "a number", value))
 }
 
-/// The per-node options; `None` for all others.
-fn stock(key: &'static str, value: &str) -> Result<Option<NodeOption>, NotationProblem> {
+/// Parses a per-node option; `None` for other keys.
+fn node_option(key: &'static str, value: &str) -> Result<Option<NodeOption>, NotationProblem> {
     let kind = match key {
         "gpu" => PciKind::Gpu,
         "nic" => PciKind::Nic,
@@ -388,7 +400,7 @@ fn three(key: &'static str, value: &str) -> Result<[u32; 3], NotationProblem> {
     numbers.ok_or_else(|| bad(key, "three numbers up to 255, such as 14,24,26", value))
 }
 
-/// `64Gi`, `512Mi`, `2Ti`, `100G`, or bytes.
+/// Parses a size: `64Gi`, `512Mi`, `2Ti`, `100G`, or bytes.
 fn size(text: &str) -> Option<u64> {
     const LARGEST: u64 = 1 << 60;
     let letters = text

@@ -23,7 +23,7 @@ fn cpus_of_nodes(hardware: &Hardware) -> Vec<String> {
 }
 
 #[test]
-fn every_level_counts_inside_one_of_the_level_before() {
+fn every_level_counts_per_part_of_the_enclosing_level() {
     for (description, expected) in [
         ("2 sockets, 2 numa, 16 cores, smt2", [2, 4, 2, 64, 128]),
         ("pack:2 numa:2 core:16 pu:2", [2, 4, 2, 64, 128]),
@@ -49,7 +49,7 @@ fn every_level_counts_inside_one_of_the_level_before() {
 }
 
 #[test]
-fn cpus_are_numbered_as_asked() {
+fn cpus_are_numbered_as_requested() {
     for (numbering, nodes, first_core) in [
         ("", ["0-1,4-5", "2-3,6-7"], "0,4"),
         ("numbering=split", ["0-1,4-5", "2-3,6-7"], "0,4"),
@@ -113,7 +113,7 @@ fn distances_follow_the_sockets_or_the_matrix() {
 }
 
 #[test]
-fn options_with_at_are_exceptions_wherever_they_stand() {
+fn options_with_at_override_those_without_in_any_order() {
     let hardware = machine(
         "mem@1=96Gi, gpu@0=2, 2 sockets, mem=64Gi, cpuless=5, mem@5=1Ti, hugepages-2Mi=512, \
          hugepages-1Gi@0=4, nic=1, nic@1=0, nvme@5=1",
@@ -182,7 +182,7 @@ fn offline_cpus_are_in_no_set() {
 }
 
 #[test]
-fn a_mistake_is_shown_where_it_is_with_what_was_meant() {
+fn an_error_has_its_position_and_a_suggestion() {
     for (description, column, length, says) in [
         ("", 1, 0, "the description is empty"),
         ("2 sokets, 8 cores", 3, 6, "did you mean \"sockets\"?"),

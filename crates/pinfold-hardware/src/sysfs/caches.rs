@@ -10,7 +10,7 @@ use crate::hardware::{CacheKind, CpuCache, Hardware};
 use crate::kernel_text::{cache_size, cpu_list, cpu_mask, trim};
 use crate::tree::Tree;
 
-/// No CPU has more caches.
+/// Limit of caches of one CPU.
 const MOST_INDEXES: usize = 16;
 
 pub(super) fn read(tree: &Tree, hardware: &mut Hardware) {
@@ -51,7 +51,7 @@ fn kind(tree: &Tree, path: &str) -> Option<CacheKind> {
     }
 }
 
-/// The mask first: cAdvisor counts its bits.
+/// The CPUs that share the cache. The mask has precedence over the list, as cAdvisor counts its bits.
 fn shared(tree: &Tree, hardware: &mut Hardware, file: &impl Fn(&str) -> String) -> Option<CpuSet> {
     let path = file("shared_cpu_map");
     let Some(text) = tree.read(&path) else {

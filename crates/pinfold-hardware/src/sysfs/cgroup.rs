@@ -1,14 +1,14 @@
-//! What the control group of the reading process allows.
+//! The CPUs and NUMA nodes that the control group of the reading process allows.
 //!
-//! The mount table says where control groups are, `/proc/self/cgroup` (or, before control groups,
-//! `/proc/self/cpuset`) which one is ours. A group without files of its own, or without CPUs of its
-//! own, has those of its parent.
+//! The mount table has the mount point of control groups, `/proc/self/cgroup` (or, before control groups,
+//! `/proc/self/cpuset`) the group of this process. A group without cpuset files, or without CPUs in them, has those of
+//! its parent.
 
 use crate::hardware::{CgroupKind, CgroupLimits};
 use crate::kernel_text::{cpu_list, node_list, trim};
 use crate::tree::Tree;
 
-/// The files that hold the CPUs and the nodes, in order of preference.
+/// The files with the CPUs and the nodes, in order of preference.
 struct Files {
     kind: CgroupKind,
     pairs: &'static [(&'static str, &'static str)],
@@ -28,7 +28,7 @@ const V1: Files = Files {
     ],
 };
 
-/// Deeper groups than this are read from the ancestor at this depth.
+/// Limit of the depth: a deeper group is read from its ancestor at this depth.
 const DEEPEST: usize = 64;
 
 pub(super) fn read(tree: &Tree) -> Option<CgroupLimits> {
@@ -64,7 +64,7 @@ pub(super) fn read(tree: &Tree) -> Option<CgroupLimits> {
     v2().or_else(v1)
 }
 
-/// The mount point of a line of `/proc/mounts`, from the root and without the leading slash.
+/// The mount point in a line of `/proc/mounts`, without the leading slash.
 fn mount_point(line: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<&str> {
     let mut fields = line.split(' ');
     let (_, point, kind, options) = (
@@ -76,14 +76,14 @@ fn mount_point(line: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<&str> 
     wanted(kind, options).then(|| point.trim_start_matches('/'))
 }
 
-/// The first group from ours upward that says which CPUs and which nodes.
+/// The CPUs and nodes of the nearest ancestor, or the group itself, that has both.
 fn walk(tree: &Tree, mount: &str, group: &str, files: &Files) -> Option<CgroupLimits> {
     let steps: Vec<&str> = group
         .split('/')
         .filter(|step| !step.is_empty())
         .take(DEEPEST)
         .collect();
-    // A path out of our namespace names nothing that is mounted here.
+    // A path outside our cgroup namespace is not mounted here.
     let inside = !steps.contains(&"..");
     let depth = if inside { steps.len() } else { 0 };
     let (mut cpus, mut nodes) = (None, None);

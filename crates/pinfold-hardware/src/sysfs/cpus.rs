@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
-/// What the kernel says about one CPU's place.
+/// The topology files of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CpuLocation {
     package_id: Option<i32>,
@@ -86,7 +86,7 @@ fn optional_list(tree: &Tree, hardware: &mut Hardware, file: &str) -> Option<Cpu
     set
 }
 
-/// Groups the online CPUs by what their topology files say.
+/// Groups the online CPUs into cores, clusters and sockets by their topology files.
 fn read_locations(tree: &Tree, hardware: &mut Hardware) {
     let online = hardware.cpus.online.clone();
     let mut cores = BTreeMap::<CpuLocation, CpuSet>::new();
@@ -133,7 +133,7 @@ fn read_locations(tree: &Tree, hardware: &mut Hardware) {
     hardware.clusters = clusters.into_iter().collect();
 }
 
-/// The CPUs that share something with this one, from the first file there is.
+/// The CPUs that share a core, cluster or package with this one, from the first file that exists.
 fn shared(
     tree: &Tree,
     hardware: &mut Hardware,
@@ -159,8 +159,8 @@ fn shared(
     None
 }
 
-/// A socket's id is its package id. Where the kernel does not know it (-1 on POWER), CPUs that call
-/// each other siblings are a socket and get a running number.
+/// Assigns socket ids: the package id or, where the kernel does not know it (-1 on POWER), a running number for each
+/// set of siblings.
 fn name_sockets(
     cores: &BTreeMap<CpuLocation, CpuSet>,
     packages: &BTreeMap<CpuId, CpuSet>,
@@ -186,7 +186,7 @@ fn name_sockets(
     sockets
 }
 
-/// Fills sockets and dies from the cores.
+/// Builds sockets and dies from the cores.
 fn group_cores(hardware: &mut Hardware) {
     let mut sockets = BTreeMap::<u32, CpuSet>::new();
     let mut dies = BTreeMap::<(u32, u32), CpuSet>::new();
@@ -206,8 +206,8 @@ fn group_cores(hardware: &mut Hardware) {
         .collect();
 }
 
-/// Mirrors cAdvisor's `GetSockets`: the different `physical id` lines of `/proc/cpuinfo`, or else
-/// the different package ids of the CPUs, an unreadable one counting as 0.
+/// Mirrors cAdvisor's `GetSockets`: the number of distinct `physical id` lines of `/proc/cpuinfo`, or else of distinct
+/// package ids of the CPUs, where an unreadable one counts as 0.
 fn count_sockets(tree: &Tree, cpus: &CpuSet) -> usize {
     let lines = tree
         .read_lines("proc/cpuinfo", |line| line.starts_with("physical id"))

@@ -81,7 +81,7 @@ fn node_ids(tree: &Tree) -> Result<Vec<NumaId>, HardwareError> {
         .collect()
 }
 
-/// From the list, the mask of old kernels, or the links that cAdvisor follows.
+/// The CPUs of a node, from the list, the mask of old kernels, or the links that cAdvisor follows.
 fn cpus(tree: &Tree, folder: &str) -> Result<CpuSet, HardwareError> {
     let path = format!("{folder}/cpulist");
     if let Some(text) = tree.read(&path) {
@@ -125,8 +125,8 @@ fn hugepages(tree: &Tree, folder: &str) -> Vec<HugePagePool> {
         .collect()
 }
 
-/// One number per node. A row that was written for more nodes than there are (a node went away) is
-/// read as one number per id; any other misfit is left out.
+/// The distances of a node, one per node. A row with more columns than nodes (a node was removed) is read as one column
+/// per id; any other mismatch is left out.
 fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId]) -> Vec<u32> {
     let text = tree
         .read(&format!("{NODES}/node{node}/distance"))
@@ -167,12 +167,12 @@ fn distances(tree: &Tree, hardware: &mut Hardware, node: NumaId, ids: &[NumaId])
     row
 }
 
-/// Zero is the kernel's way to say that the firmware does not tell.
+/// The memory attributes of a node. The kernel prints 0 for a value that the firmware does not report.
 fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
     let classes = tree.numbers(folder, "access");
     let read = |class: u32| {
         let initiators = format!("{folder}/access{class}/initiators");
-        let told =
+        let reported =
             |name: &str| number(tree, &format!("{initiators}/{name}")).filter(|&value| value != 0);
         MemoryAccess {
             class,
@@ -181,10 +181,10 @@ fn accesses(tree: &Tree, folder: &str) -> Vec<MemoryAccess> {
                 .into_iter()
                 .filter_map(NumaId::new)
                 .collect(),
-            read_bandwidth: told("read_bandwidth"),
-            write_bandwidth: told("write_bandwidth"),
-            read_latency: told("read_latency"),
-            write_latency: told("write_latency"),
+            read_bandwidth: reported("read_bandwidth"),
+            write_bandwidth: reported("write_bandwidth"),
+            read_latency: reported("read_latency"),
+            write_latency: reported("write_latency"),
         }
     };
     classes.into_iter().map(read).collect()

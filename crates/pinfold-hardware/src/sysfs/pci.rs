@@ -28,7 +28,7 @@ fn device(tree: &Tree, name: &str) -> Option<PciDevice> {
         class,
         vendor,
         device: short("device")?,
-        // -1: the firmware does not tell.
+        // -1: the firmware does not report it.
         node: number::<u32>(tree, &file("numa_node")).and_then(NumaId::new),
         sriov: sriov(tree, &file),
     })

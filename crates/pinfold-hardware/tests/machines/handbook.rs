@@ -1,4 +1,4 @@
-//! Every example of `docs/machines.md` does what the page says.
+//! The examples of `docs/machines.md` work as the page says.
 
 use pinfold_hardware::open;
 use pinfold_hardware::presets::PRESETS;
@@ -27,7 +27,7 @@ fn every_example_is_a_machine() {
 }
 
 #[test]
-fn every_mistake_is_answered_as_shown() {
+fn every_mistake_gives_the_error_shown() {
     let mistakes = blocks("mistake");
     assert!(!mistakes.is_empty(), "the page shows mistakes");
     for mistake in mistakes {
@@ -39,7 +39,7 @@ fn every_mistake_is_answered_as_shown() {
 }
 
 #[test]
-fn the_table_lists_every_preset_as_it_is() {
+fn the_table_describes_every_preset_correctly() {
     let mut expected = String::new();
     for preset in PRESETS {
         let hardware = open(preset.name).expect(preset.name);

@@ -1,10 +1,10 @@
-//! Whatever the input, an answer or an error, never a panic.
+//! No input makes a reader panic.
 
 use pinfold_hardware::record::Recording;
 use pinfold_hardware::{from_hwloc_xml, synthetic};
 use proptest::prelude::*;
 
-/// Words that descriptions are made of, and some that are not.
+/// Valid and invalid words of descriptions.
 fn word() -> impl Strategy<Value = String> {
     let number = prop_oneof![0_u64..40, Just(4096), Just(u64::MAX)];
     let key = prop::sample::select(vec![
@@ -40,7 +40,7 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Files of a kernel with anything in them.
+/// Kernel files with arbitrary content.
 fn file() -> impl Strategy<Value = String> {
     let cpu = "sys/devices/system/cpu";
     let node = "sys/devices/system/node";

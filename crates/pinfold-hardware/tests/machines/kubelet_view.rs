@@ -1,4 +1,4 @@
-//! cAdvisor's rules, one by one, on machines written as recordings.
+//! cAdvisor's rules one by one, on machines written as recordings.
 
 use std::fmt::Write as _;
 
@@ -69,7 +69,7 @@ fn cores(hardware: &Hardware) -> Vec<(u32, u32, Option<u32>, Vec<u32>)> {
 }
 
 #[test]
-fn a_cache_of_the_whole_node_is_no_uncore_cache() {
+fn a_cache_of_the_whole_node_is_not_an_uncore_cache() {
     let mut kernel = Kernel::new(&[(0, 0, 0, "0"), (1, 1, 0, "1")]);
     kernel
         .cache(0, 3, 3, "7", "3")
@@ -102,7 +102,7 @@ fn a_cache_smaller_or_larger_than_the_node_is_an_uncore_cache() {
 }
 
 #[test]
-fn the_size_of_a_node_is_reckoned_from_the_core_at_hand() {
+fn the_size_of_a_node_is_computed_from_the_current_core() {
     // Two threads, one thread: 2 cores × 2 = 4 for the first, 2 cores × 1 = 2 for the second.
     let mut kernel = Kernel::new(&[(0, 0, 0, "0-1"), (1, 0, 0, "0-1"), (2, 1, 0, "2")]);
     for cpu in 0..3 {
@@ -122,7 +122,7 @@ fn the_size_of_a_node_is_reckoned_from_the_core_at_hand() {
 
 #[test]
 fn the_first_core_without_cache_ids_ends_the_search_in_its_node() {
-    // By name cpu10 comes before cpu9, so the search ends before CPU 9 is asked.
+    // By name cpu10 precedes cpu9, so the search ends before CPU 9.
     let cpus: Vec<Cpu> = vec![
         (8, 8, 0, "8"),
         (9, 9, 0, "9"),
@@ -155,7 +155,7 @@ fn cpus_with_one_core_id_and_package_are_one_core_even_if_not_siblings() {
 }
 
 #[test]
-fn a_core_cut_by_nodes_is_a_core_in_each() {
+fn a_core_that_spans_two_nodes_is_a_core_in_each() {
     let mut kernel = Kernel::new(&[(0, 0, 0, "0-1"), (1, 0, 0, "0-1")]);
     kernel.node(0, "0").node(1, "1");
     assert_eq!(
@@ -165,7 +165,7 @@ fn a_core_cut_by_nodes_is_a_core_in_each() {
 }
 
 #[test]
-fn a_cpu_without_ids_is_not_seen() {
+fn a_cpu_without_ids_is_not_reported() {
     let mut kernel = Kernel::new(&[(0, 0, 0, "0"), (1, 1, 0, "1")]);
     kernel.file("cpu/cpu2/online", "1").node(0, "0-2");
     let hardware = kernel.hardware();
@@ -181,7 +181,7 @@ fn a_cpu_without_ids_is_not_seen() {
 }
 
 #[test]
-fn offline_cpus_are_known_and_not_seen() {
+fn offline_cpus_are_read_and_not_reported() {
     let mut kernel = Kernel::new(&[(0, 0, 0, "0-1"), (1, 0, 0, "0-1"), (2, 1, 0, "2")]);
     kernel.file("cpu/online", "0,2").node(0, "0-2");
     let machine = kernel.hardware().machine().expect("a machine");

@@ -1,4 +1,4 @@
-//! What the crate promises, from the outside.
+//! Tests of the crate's public interface.
 
 mod handbook;
 mod hostile_input;

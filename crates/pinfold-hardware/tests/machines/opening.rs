@@ -1,11 +1,11 @@
-//! One text for every kind of machine.
+//! `open` with every kind of specification.
 
 use std::fs;
 use std::path::PathBuf;
 
 use pinfold_hardware::open;
 
-/// A file in the temporary directory; gone when dropped.
+/// A file in the temporary directory, removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -27,7 +27,7 @@ impl Drop for Temporary {
 }
 
 #[test]
-fn presets_and_descriptions_are_told_apart() {
+fn presets_and_descriptions_are_distinguished() {
     for (spec, cpus) in [
         ("gb200-nvl4", 144),
         ("preset:gb200-nvl4", 144),
@@ -43,7 +43,7 @@ fn presets_and_descriptions_are_told_apart() {
 }
 
 #[test]
-fn files_are_told_apart_by_what_is_in_them() {
+fn the_kind_of_a_file_is_detected_by_its_content() {
     let xml = "<topology><object type=\"PU\" os_index=\"0\" cpuset=\"0x1\"/></topology>";
     let recording = "pinfold-machine 1\nsys/devices/system/cpu/cpu0\nsys/devices/system/cpu/cpu1\n";
     for (name, contents, cpus) in [
@@ -68,7 +68,7 @@ fn this_machine_has_a_cpu() {
 }
 
 #[test]
-fn what_is_nothing_is_rejected_with_a_hint() {
+fn an_unknown_specification_is_an_error_with_a_hint() {
     for (spec, says) in [
         ("gb200-nvl", "did you mean \"gb200-nvl4\"?"),
         ("preset:xeon-8480-snc3", "did you mean \"xeon-8480-snc2\"?"),

@@ -1,4 +1,4 @@
-//! Every preset is the machine its name says.
+//! Every preset is the machine that its name says.
 
 use pinfold_hardware::open;
 use pinfold_hardware::pci::PciKind;
@@ -87,7 +87,7 @@ fn the_kubelet_sees_uncore_caches_only_where_they_differ_from_nodes() {
 }
 
 #[test]
-fn devices_and_memory_of_the_gb200_are_where_they_are() {
+fn devices_and_memory_of_the_gb200_are_on_the_right_nodes() {
     let hardware = open("gb200-nvl4").expect("a preset");
     let gpus = hardware.devices_of_kind(PciKind::Gpu);
     let gpus: Vec<u32> = gpus.filter_map(|gpu| Some(gpu.node?.get())).collect();

@@ -1,4 +1,4 @@
-//! A recording is the machine, and nothing else of it.
+//! Recordings give the same machine and contain nothing else.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn this_machine_is_the_same_after_a_round_trip() {
 
     let mut live = from_sysfs(Path::new("/")).expect("this machine");
     let mut replayed = read.replay().expect("a machine");
-    // What changes while the test runs: free memory, and on balloons and hotplug all of it.
+    // Values that change while the test runs: free memory and, with balloons and hotplug, all memory.
     for hardware in [&mut live, &mut replayed] {
         hardware.memory = 0;
         for node in &mut hardware.nodes {
@@ -32,7 +32,7 @@ fn this_machine_is_the_same_after_a_round_trip() {
 }
 
 #[test]
-fn a_recording_tells_nothing_about_who_owns_the_machine() {
+fn a_recording_contains_nothing_that_identifies_its_owner() {
     let text = Recording::of(Path::new("/"))
         .expect("this machine")
         .to_text();
@@ -53,7 +53,7 @@ fn a_recording_tells_nothing_about_who_owns_the_machine() {
 }
 
 #[test]
-fn what_is_no_recording_is_rejected() {
+fn a_file_that_is_not_a_recording_is_rejected() {
     for (bytes, says) in [
         (&b""[..], "line 1: expected \"pinfold-machine 1\""),
         (b"pinfold-machine 2\n", "line 1"),

@@ -1,4 +1,4 @@
-//! One comparison per fact; what differs is collected and judged together.
+//! Compares every fact of a machine and collects the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::differences::Difference;
 
-/// What was compared and what differed.
+/// The compared facts and the differences.
 #[derive(Default)]
 pub(crate) struct Comparison {
     facts: usize,
@@ -36,7 +36,7 @@ impl Comparison {
         }
     }
 
-    /// Counts, sets and sizes of the whole machine.
+    /// Compares counts, sets and sizes of the whole machine.
     pub(crate) fn whole_machine(&mut self, name: &str, hardware: &Hardware, hwloc: &Value) {
         let count =
             |key: &str| usize::try_from(hwloc[key].as_u64().expect("a count")).expect("small");
@@ -124,7 +124,7 @@ impl Comparison {
         self.fact(name, "memory", &memory, &expected.collect());
     }
 
-    /// What is written in the kernel's files, whatever hwloc makes of it.
+    /// Compares what the kernel's files contain, whatever hwloc derives from them.
     pub(crate) fn sysfs_facts(&mut self, name: &str, hardware: &Hardware, sysfs: &Value) {
         let ids: Vec<u64> = hardware.nodes.iter().map(id).collect();
         self.fact(
@@ -175,7 +175,7 @@ impl Comparison {
         self.fact(name, "pci locality", &located, &expected.collect());
     }
 
-    /// What the control group of the dumping process allowed.
+    /// Compares the CPUs and nodes that the control group of the dumping process allowed.
     pub(crate) fn allowed(&mut self, name: &str, hardware: &Hardware, hwloc: &Value) {
         let online = &hardware.cpus.online;
         let nodes: Vec<u64> = hardware.nodes.iter().map(id).collect();
@@ -201,7 +201,7 @@ impl Comparison {
         self.fact(name, "allowed nodes", &allowed_nodes, &expected);
     }
 
-    /// What only the XML has: devices, whose place is where they stand in the file, and distances.
+    /// Compares what only the XML has: devices, whose node follows from their position in the file, and distances.
     pub(crate) fn xml_facts(&mut self, name: &str, hardware: &Hardware, hwloc: &Value, xml: &str) {
         let bridges = hardware
             .devices_of_kind(PciKind::Bridge)
@@ -225,7 +225,7 @@ impl Comparison {
         self.fact(name, "distances", &rows.count(), &expected);
     }
 
-    /// Every difference must be explained, and every explanation needed.
+    /// Every difference must be explained, and every explanation must be needed.
     pub(crate) fn judge(&self, kind: &str, explained: &[Difference]) {
         let mut wrong = Vec::new();
         for ((machine, fact), text) in &self.differing {

@@ -1,4 +1,4 @@
-//! Where the kernel's word and hwloc's reading of it differ, and why ours is the kernel's.
+//! The known differences between the kernel's files and hwloc's results, with the reason why ours follow the kernel.
 
 /// One difference and its reason.
 pub(crate) struct Difference {

@@ -1,4 +1,4 @@
-//! Where the machines are, and how to unpack one.
+//! Finds and unpacks the recorded machines.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The folder with the machines.
 pub(crate) struct Folder(PathBuf);
 
-/// An unpacked machine; gone when dropped.
+/// An unpacked machine, removed on drop.
 pub(crate) struct Unpacked(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ impl Folder {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The machines of one kind with what is expected of them, by name.
+    /// The machines of one kind with their expected values, by name.
     pub(crate) fn machines(&self, kind: &str) -> Vec<(String, Value)> {
         let entries = fs::read_dir(self.0.join(kind)).expect("the folder of a kind");
         let mut names: Vec<String> = entries
@@ -60,7 +60,7 @@ impl Folder {
 
     pub(crate) fn unpack(&self, name: &str) -> Unpacked {
         let unique = format!("pinfold-{}-{name}", std::process::id());
-        // A hundred thousand small files: in memory where there is room for them.
+        // A hundred thousand small files: unpacked in memory if there is room.
         let places = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
         let mut targets = places.iter().map(|place| place.join(&unique));
         let target = targets.find(|target| fs::create_dir(target).is_ok());

@@ -1,4 +1,4 @@
-//! Machines of the hwloc project: what is discovered must agree with what hwloc finds in the same files.
+//! Compares the discovery with hwloc's results on machines of the hwloc project.
 //!
 //! The machines are not part of this repository. They are looked for in `$PINFOLD_HWLOC_TOPOLOGIES`, or in
 //! `../shared/topologies/hwloc` beside it. Without them these tests say so and pass, unless

@@ -1,4 +1,5 @@
-//! Changes of a rejected pod after which a node of the cluster would admit it. Every change is tried before it is named.
+//! Changes of a rejected pod after which a node of the cluster would admit it. Every change is tried before it is
+//! named.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! [`KubeletReport`]: what a kubelet's node reports, for those who rebuild the node again and again.
+//! [`KubeletReport`]: the parsed report of a node whose kubelet decides, from which the kubelet can be rebuilt
+//! repeatedly.
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
@@ -12,7 +13,7 @@ use crate::koordinator::ReportAnnotations;
 use crate::node_resource_topology::NodeResourceTopology;
 use crate::node_state::PublishedNodeState;
 
-/// What is kept of a NodeResourceTopology whose node's kubelet decides.
+/// The parsed NodeResourceTopology of a node whose kubelet decides.
 #[derive(Clone, Debug)]
 pub struct KubeletReport {
     topology: NodeTopology,
@@ -21,10 +22,10 @@ pub struct KubeletReport {
 }
 
 impl KubeletReport {
-    /// Reads a report.
+    /// Parses a report.
     ///
     /// # Errors
-    /// With every annotation that cannot be understood.
+    /// With every annotation that cannot be parsed.
     pub fn read(topology: &NodeResourceTopology) -> Result<WithWarnings<Self>, Diagnostics> {
         let WithWarnings {
             value: state,
@@ -40,25 +41,25 @@ impl KubeletReport {
         Ok(WithWarnings { value, warnings })
     }
 
-    /// The counts.
+    /// The counts per NUMA node.
     #[must_use]
     pub fn topology(&self) -> &NodeTopology {
         &self.topology
     }
 
-    /// Who holds what, if the report says so.
+    /// The resources of each pod, if the report has the annotation.
     #[must_use]
     pub fn state(&self) -> Option<&PublishedNodeState> {
         self.state.as_ref()
     }
 
-    /// Whether it lists the CPUs one by one.
+    /// Whether the report lists the CPUs one by one.
     #[must_use]
     pub fn lists_cpus(&self) -> bool {
         self.cpus.is_some()
     }
 
-    /// Whether it speaks of this pod; `None` if it does not speak of pods.
+    /// Whether the report lists this pod; `None` if it does not list pods.
     #[must_use]
     pub fn lists(&self, pod: &PodUid) -> Option<bool> {
         let state = self.state.as_ref()?;
@@ -80,7 +81,7 @@ impl KubeletReport {
         let totals = device_totals(allocatable, used);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();
-            return Replica::of_kind(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
+            return Replica::with_cache(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
         };
         let mut topology = self.topology.clone();
         let held = state.without(&mut topology, is_gone);
@@ -88,6 +89,6 @@ impl KubeletReport {
             held,
             ..known.clone()
         });
-        Replica::of_kind(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+        Replica::with_cache(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
     }
 }

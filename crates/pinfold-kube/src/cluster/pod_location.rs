@@ -1,13 +1,14 @@
-//! A node as it would be without some of its pods: what a report says is taken, given back as far as it is known.
+//! Locates the pods of a node on its NUMA nodes, and builds the node without some of them.
 //!
-//! A report counts what is left and seldom says who took the rest. Where a pod sits is known from the first of
+//! A report counts the available resources and rarely lists the pods that hold the rest. A pod is located by the first
+//! of
 //!
-//! 1. what a scheduler wrote on the pod (`resource-status`),
-//! 2. what our agent adds to the report of its node ([`PublishedNodeState`]),
-//! 3. what the node reports about pods with CPUs of their own (`pod-cpu-allocs`, `podAllocations`),
-//! 4. the policy `single-numa-node`, where everything that is in use adds up in only one way.
+//! 1. the scheduler's annotation on the pod (`resource-status`),
+//! 2. our agent's annotation on the node's report ([`PublishedNodeState`]),
+//! 3. the pods with exclusive CPUs that the node reports (`pod-cpu-allocs`, `podAllocations`),
+//! 4. the policy `single-numa-node`, if the resources in use add up in only one way.
 //!
-//! What is not known is not given back: a node never looks emptier than it would be.
+//! Resources of a pod that cannot be located are not released: the node never looks emptier than it would be.
 
 use std::collections::BTreeMap;
 
@@ -30,53 +31,53 @@ use crate::node_state::{PublishedNodeState, PublishedPodState};
 use crate::pod::PodObject;
 use crate::volcano::Numatopology;
 
-/// So many ways for pods to sit are tried.
+/// Limit of the combinations of pods and NUMA nodes that are tried.
 const MOST_STEPS: u32 = 10_000;
 
-/// Where a pod sits on its node.
+/// The location of a pod on its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodLocation {
-    /// It holds nothing of any NUMA node for itself.
+    /// The pod holds no resource of a NUMA node exclusively.
     Shared,
-    /// Here, by somebody's word.
+    /// The location is known.
     Known {
-        /// Its own CPUs; empty if their numbers are not known, or it has none.
+        /// Its exclusive CPUs; empty if it has none, or their numbers are not known.
         cpus: CpuSet,
-        /// The NUMA nodes.
+        /// Its NUMA nodes.
         numa: NodeSet,
-        /// Whose word it is.
+        /// The source of the location.
         by: LocationSource,
     },
-    /// On one of these; nobody says which.
+    /// On one of these NUMA nodes, but it is not known on which.
     OneOf(NodeSet),
-    /// Nobody says where.
+    /// The location is not known.
     Unknown,
 }
 
-/// Who says where a pod sits.
+/// The sources of a pod's location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocationSource {
     /// An annotation of the pod.
     Pod,
-    /// The report of its node.
+    /// The report of the pod's node.
     Report,
-    /// Nobody, but it can only be there.
+    /// The counts of the report, which leave only one location.
     Counts,
 }
 
-/// What one pod holds of NUMA nodes, if it holds anything.
+/// The resources of NUMA nodes that a pod holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodHoldings {
     /// Exclusive CPUs.
     pub cpus: usize,
     /// Memory and hugepages in bytes.
     pub memory: BTreeMap<ResourceName, u64>,
-    /// Devices.
+    /// Devices by resource.
     pub devices: BTreeMap<ResourceName, u64>,
 }
 
 impl PodHoldings {
-    /// What the kubelet's managers keep for a pod.
+    /// The resources that the kubelet's managers assign to a pod.
     #[must_use]
     pub fn of(pod: &PodObject) -> Self {
         let guaranteed = QosClass::of(&pod.pod) == QosClass::Guaranteed;
@@ -97,13 +98,13 @@ impl PodHoldings {
         }
     }
 
-    /// Whether it is nothing.
+    /// Whether the pod holds no resource of a NUMA node.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cpus == 0 && self.memory.is_empty() && self.devices.is_empty()
     }
 
-    /// Everything by the names that zones use.
+    /// All resources by the names used in zones.
     fn amounts(&self) -> BTreeMap<ResourceName, u64> {
         let mut all = self.memory.clone();
         all.extend(self.devices.clone());
@@ -115,7 +116,7 @@ impl PodHoldings {
 }
 
 impl NodeSources<'_> {
-    /// Where one of the node's pods sits.
+    /// Locates one of the node's pods.
     #[must_use]
     pub fn location_of(&self, pod: &PodObject, options: &DialectOptions) -> PodLocation {
         let status = ResourceStatus::read(pod, options.annotation_fidelity()).ok();
@@ -151,22 +152,22 @@ impl NodeSources<'_> {
                 by: LocationSource::Report,
             };
         }
-        let holding = PodHoldings::of(pod);
+        let holdings = PodHoldings::of(pod);
         let is_koordinators = self.dialect(options.decider) == Some(DialectName::Koordinator);
-        if holding.is_empty() || is_koordinators {
+        if holdings.is_empty() || is_koordinators {
             return PodLocation::Shared;
         }
-        self.location_from_counts(pod, &holding)
+        self.location_from_counts(pod, &holdings)
     }
 
-    /// What our agent says the pod holds; `None` if another program reports the node, or the agent knows no such pod.
+    /// Our agent's state of the pod; `None` if another program reports the node, or the agent does not list the pod.
     fn state_of(&self, pod: &PodObject) -> Option<PublishedPodState> {
         let state = PublishedNodeState::read(self.topology?).ok()?.value?;
         let mut pods = state.pods.into_iter();
         pods.find(|own| own.uid == pod.pod.uid)
     }
 
-    /// The CPUs that the node reports as the pod's own.
+    /// The exclusive CPUs that the node reports for the pod.
     fn reported_cpus(&self, pod: &PodObject, options: &DialectOptions) -> Option<CpuSet> {
         let (uid, meta) = (pod.pod.uid.as_str(), &pod.meta);
         let is_it = |own: &str, namespace: &str, name: &str| match own.is_empty() {
@@ -174,8 +175,8 @@ impl NodeSources<'_> {
             false => own == uid,
         };
         let mut cpus = CpuSet::new();
-        if let Some(facts) = self.facts(options) {
-            let own = facts.pod_cpus.iter();
+        if let Some(annotations) = self.annotations(options) {
+            let own = annotations.pod_cpus.iter();
             let own = own.filter(|row| is_it(&row.uid, &row.namespace, &row.name));
             own.for_each(|row| cpus |= &row.cpus);
         }
@@ -192,23 +193,23 @@ impl NodeSources<'_> {
         (!cpus.is_empty()).then_some(cpus)
     }
 
-    fn facts(&self, options: &DialectOptions) -> Option<ReportAnnotations> {
+    fn annotations(&self, options: &DialectOptions) -> Option<ReportAnnotations> {
         let read = ReportAnnotations::read(self.topology?, options.annotation_fidelity()).ok()?;
         Some(read.value)
     }
 
-    /// The NUMA nodes of some CPUs.
+    /// The NUMA nodes of a set of CPUs.
     fn nodes_of(&self, cpus: &CpuSet, options: &DialectOptions) -> NodeSet {
         let by_node = self.by_node(cpus, options);
         by_node.into_keys().collect()
     }
 
-    /// How many of some CPUs each NUMA node has.
+    /// The number of CPUs of a set on each NUMA node.
     fn by_node(&self, cpus: &CpuSet, options: &DialectOptions) -> BTreeMap<NodeId, usize> {
         let mut counts = BTreeMap::new();
         let rows = self
-            .facts(options)
-            .map(|facts| facts.cpus)
+            .annotations(options)
+            .map(|annotations| annotations.cpus)
             .unwrap_or_default();
         for row in rows.iter().filter(|row| cpus.contains(row.cpu)) {
             count_in(&mut counts, row.node);
@@ -225,10 +226,10 @@ impl NodeSources<'_> {
         counts
     }
 
-    /// Under `single-numa-node` everything that a pod holds lies on one NUMA node: on those where all pods that are
-    /// bound to the node still find what is counted as in use.
-    fn location_from_counts(&self, pod: &PodObject, holding: &PodHoldings) -> PodLocation {
-        let Some(topology) = self.topology.filter(|_| self.lies_on_one_node(pod)) else {
+    /// Under `single-numa-node` a pod's resources are on one NUMA node: one on which the resources in use still suffice
+    /// for all pods bound to the node.
+    fn location_from_counts(&self, pod: &PodObject, holdings: &PodHoldings) -> PodLocation {
+        let Some(topology) = self.topology.filter(|_| self.is_on_one_node(pod)) else {
             return PodLocation::Unknown;
         };
         let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
@@ -243,14 +244,14 @@ impl NodeSources<'_> {
         let others = self.pods.iter().copied();
         let others = others.filter(|other| other.pod.uid != pod.pod.uid);
         let others: Vec<_> = others
-            .filter(|other| self.lies_on_one_node(other))
+            .filter(|other| self.is_on_one_node(other))
             .map(|other| PodHoldings::of(other).amounts())
             .filter(|amounts| !amounts.is_empty())
             .collect();
         let possible = |at: usize| {
             let mut left: Vec<_> = zones.iter().map(|(_, used)| used.clone()).collect();
-            take(&mut left[at], &holding.amounts())
-                && adds_up(&mut left, &others, &mut { MOST_STEPS })
+            take(&mut left[at], &holdings.amounts())
+                && fits_in_use(&mut left, &others, &mut { MOST_STEPS })
         };
         let nodes: NodeSet = (0..zones.len())
             .filter(|&at| possible(at))
@@ -267,8 +268,8 @@ impl NodeSources<'_> {
         }
     }
 
-    /// Whether everything that the pod holds was given to it as one, on a single NUMA node.
-    fn lies_on_one_node(&self, pod: &PodObject) -> bool {
+    /// Whether the pod's resources were assigned together on a single NUMA node.
+    fn is_on_one_node(&self, pod: &PodObject) -> bool {
         let Some(topology) = self.topology else {
             return false;
         };
@@ -279,10 +280,10 @@ impl NodeSources<'_> {
             && (manager.scope == TopologyScope::Pod || asking.count() == 1)
     }
 
-    /// The node as a member of a cluster when these of its pods have left their seats.
+    /// The node as a cluster node of the core without these pods.
     ///
     /// # Errors
-    /// With everything that cannot be understood.
+    /// With every annotation and field that cannot be parsed.
     pub fn member_without_pods(
         &self,
         leaving: &[(&PodObject, PodLocation)],
@@ -314,7 +315,8 @@ impl NodeSources<'_> {
         without.member(options)
     }
 
-    /// Counts as free again what the pod held: its CPUs where they were, everything else if it lay on one NUMA node.
+    /// Adds the pod's resources to the available ones: its CPUs on their nodes, the rest if the pod is on one NUMA
+    /// node.
     fn release(
         &self,
         topology: &mut NodeResourceTopology,
@@ -323,7 +325,7 @@ impl NodeSources<'_> {
         numa: NodeSet,
         options: &DialectOptions,
     ) {
-        let holding = PodHoldings::of(pod);
+        let holdings = PodHoldings::of(pod);
         let state = self.state_of(pod);
         let counts = self.by_node(cpus, options);
         for zone in topology.zones.iter_mut().filter(|zone| zone.kind == "Node") {
@@ -332,7 +334,7 @@ impl NodeSources<'_> {
             };
             let mut amounts = match &state {
                 Some(state) => held_on(state, id),
-                None if numa.len() == 1 && self.lies_on_one_node(pod) => holding.amounts(),
+                None if numa.len() == 1 && self.is_on_one_node(pod) => holdings.amounts(),
                 None => BTreeMap::new(),
             };
             if let Some(count) = counts.get(&id) {
@@ -349,8 +351,8 @@ impl NodeSources<'_> {
     }
 }
 
-/// What a pod holds on one NUMA node alone. What lies on several together is counted on each of them, and nobody knows options
-/// much of it is where.
+/// The pod's resources on one NUMA node alone. A resource on several nodes is counted on each of them, and the report
+/// does not say how it is divided.
 fn held_on(state: &PublishedPodState, node: NodeId) -> BTreeMap<ResourceName, u64> {
     let alone = NodeSet::single(node);
     let mut amounts = BTreeMap::new();
@@ -370,13 +372,13 @@ fn count_in(counts: &mut BTreeMap<NodeId, usize>, node: i64) {
     }
 }
 
-/// What of a resource running pods hold, in whole units.
+/// The amount of a resource that running pods hold, in whole units.
 fn in_use(row: &NrtResource) -> u64 {
     let used = row.allocatable.quantity().value() - row.available.quantity().value();
     u64::try_from(used).unwrap_or(0)
 }
 
-/// Takes amounts from what is there, if there is enough of all.
+/// Subtracts amounts, if there is enough of all. Returns whether there was.
 fn take(from: &mut BTreeMap<ResourceName, u64>, amounts: &BTreeMap<ResourceName, u64>) -> bool {
     let enough =
         |(name, amount): (&ResourceName, &u64)| from.get(name).is_some_and(|own| own >= amount);
@@ -391,8 +393,8 @@ fn take(from: &mut BTreeMap<ResourceName, u64>, amounts: &BTreeMap<ResourceName,
     all
 }
 
-/// Whether everybody finds a NUMA node with as much in use as they hold. In doubt, yes.
-fn adds_up(
+/// Whether every pod can be assigned to a NUMA node with enough in use. `true` if the search limit is reached.
+fn fits_in_use(
     left: &mut [BTreeMap<ResourceName, u64>],
     others: &[BTreeMap<ResourceName, u64>],
     steps: &mut u32,
@@ -406,7 +408,7 @@ fn adds_up(
             return true;
         }
         let before = left[at].clone();
-        if take(&mut left[at], first) && adds_up(left, rest, steps) {
+        if take(&mut left[at], first) && fits_in_use(left, rest, steps) {
             return true;
         }
         left[at] = before;
@@ -419,7 +421,7 @@ fn zone_id(zone: &NrtZone) -> Option<NodeId> {
     NodeId::new(id.parse::<i64>().ok()?).ok()
 }
 
-/// Takes pods out of what the node reports about pods with CPUs of their own.
+/// Removes pods from the report's annotations about exclusive CPUs.
 fn remove_from_annotations(
     topology: &mut NodeResourceTopology,
     leaving: &[(&PodObject, PodLocation)],
@@ -431,8 +433,8 @@ fn remove_from_annotations(
     let Ok(read) = ReportAnnotations::read(topology, options.annotation_fidelity()) else {
         return;
     };
-    let mut facts = read.value;
-    facts.pod_cpus.retain(|row| {
+    let mut annotations = read.value;
+    annotations.pod_cpus.retain(|row| {
         let is_it = |pod: &PodObject| match row.uid.is_empty() {
             true => row.namespace == pod.meta.namespace && row.name == pod.meta.name,
             false => row.uid == pod.pod.uid.as_str(),
@@ -440,7 +442,7 @@ fn remove_from_annotations(
         !leaving.iter().any(|(pod, _)| is_it(pod))
     });
     let key = keys::POD_CPU_ALLOCS;
-    let text = facts.annotations().remove(key);
+    let text = annotations.annotations().remove(key);
     let annotations = &mut topology.meta.annotations;
     match text {
         Some(text) => annotations.insert(key.to_owned(), text),
@@ -448,7 +450,7 @@ fn remove_from_annotations(
     };
 }
 
-/// Lists CPUs among those that no container owns.
+/// Adds CPUs to the allocatable ones of a Numatopology.
 fn add_free_cpus(numatopology: &mut Numatopology, cpus: &CpuSet) {
     if let Some(info) = numatopology.resources.get_mut("cpu")
         && let Ok(mut all) = CpuSet::parse(&info.allocatable)

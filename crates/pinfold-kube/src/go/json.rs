@@ -1,8 +1,8 @@
-//! Reading and writing JSON text by the rules, and with the error texts, of Go's `encoding/json`.
+//! Parses and writes JSON by the rules, and with the error messages, of Go's `encoding/json`.
 //!
-//! It differs from other readers where it shows: duplicate keys are kept in order (the decoder lets
-//! the last one win), bytes that are not UTF-8 and lone surrogates become U+FFFD, numbers stay text until
-//! a type asks for them, and the end of the input inside a word or number counts as a blank.
+//! It differs from other parsers: duplicate keys are kept in order (the last one wins when decoding), bytes that are
+//! not UTF-8 and lone surrogates become U+FFFD, numbers stay text until they are decoded into a type, and the end of
+//! the input inside a word or number counts as a blank.
 
 use super::quote::quoted_byte;
 
@@ -13,11 +13,11 @@ pub(crate) use text::push_string;
 /// Deeper nesting is a syntax error, as in Go.
 const MAX_DEPTH: usize = 10_000;
 
-/// What lies deeper than this is checked and dropped: no state file has a type that deep, and dropping a tree
-/// must not need a deep stack.
+/// Values nested deeper than this are checked and dropped: no state file has a type that deep, and dropping a tree must
+/// not need a deep stack.
 const KEPT_DEPTH: usize = 32;
 
-/// A JSON value as written.
+/// A parsed JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     Null,
@@ -31,7 +31,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// What Go's error messages call a value of this kind.
+    /// The name of the value's type in Go's error messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Json::Null => "null",
@@ -44,10 +44,10 @@ impl Json {
     }
 }
 
-/// Text that is not JSON, in Go's words.
+/// Go's message about invalid JSON.
 pub(crate) type SyntaxError = String;
 
-/// Reads one JSON value that fills the whole input, blanks around it apart.
+/// Parses one JSON value that is the whole input, apart from blanks around it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Json, SyntaxError> {
     match parse_with_starts(bytes) {
         Ok((json, _)) => Ok(json),
@@ -55,8 +55,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Json, SyntaxError> {
     }
 }
 
-/// As [`parse`], with the byte at which each value starts, a container before its members, or the byte at which
-/// reading failed.
+/// As [`parse`], with the offset of each value, a container before its members, or the offset at which parsing failed.
 pub(crate) fn parse_with_starts(bytes: &[u8]) -> Result<(Json, Vec<usize>), (SyntaxError, usize)> {
     let mut reader = JsonReader {
         bytes,
@@ -80,18 +79,18 @@ pub(crate) fn parse_with_starts(bytes: &[u8]) -> Result<(Json, Vec<usize>), (Syn
 struct JsonReader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Containers begun and not ended, outermost first. No recursion: depth is the input's choice.
+    /// Open containers, outermost first. Not recursive, as the input determines the depth.
     open: Vec<Open>,
-    /// Where each value that is kept starts.
+    /// The offset of each value that is kept.
     starts: Vec<usize>,
 }
 
-/// A container whose end has not been read.
+/// A container whose end has not been parsed.
 struct Open {
     is_object: bool,
     /// Its values; keys are empty in an array.
     members: Vec<(String, Json)>,
-    /// The key whose value comes next.
+    /// The key of the next value.
     key: String,
 }
 
@@ -101,7 +100,7 @@ impl JsonReader<'_> {
             let Some(mut done) = self.begin_value()? else {
                 continue;
             };
-            // A finished value may finish the containers around it.
+            // A complete value may complete the containers around it.
             loop {
                 let depth = self.open.len();
                 let Some(open) = self.open.last_mut() else {
@@ -119,7 +118,7 @@ impl JsonReader<'_> {
         }
     }
 
-    /// Reads a whole scalar or empty container, or opens a container and returns `None`.
+    /// Parses a scalar or an empty container, or opens a container and returns `None`.
     fn begin_value(&mut self) -> Result<Option<Json>, SyntaxError> {
         self.skip_blanks();
         if self.open.len() <= KEPT_DEPTH {
@@ -154,7 +153,7 @@ impl JsonReader<'_> {
         }
     }
 
-    /// Reads what follows a member: a comma (and the next key), or the end of the container, which is returned.
+    /// Parses what follows a member: a comma (and the next key), or the end of the container, which is returned.
     fn after_member(&mut self, is_object: bool) -> Result<Option<Json>, SyntaxError> {
         self.skip_blanks();
         match (self.peek(), is_object) {
@@ -200,7 +199,7 @@ impl JsonReader<'_> {
         })
     }
 
-    /// A key and its colon.
+    /// Parses a key and its colon.
     fn key(&mut self) -> Result<(), SyntaxError> {
         if self.peek() != Some(b'"') {
             return Err(self.unexpected("looking for beginning of object key string"));
@@ -314,7 +313,7 @@ impl JsonReader<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    /// The error at this byte, where a blank would have been skipped.
+    /// The error at this byte, where a blank would be skipped.
     fn unexpected(&self, context: &str) -> SyntaxError {
         match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
@@ -322,7 +321,7 @@ impl JsonReader<'_> {
         }
     }
 
-    /// The error at this byte, inside a word, number or escape: the end of the input reads as a blank.
+    /// The error at this byte, inside a word, number or escape: the end of the input counts as a blank.
     fn inside(&self, context: &str) -> SyntaxError {
         let byte = self.peek().unwrap_or(b' ');
         format!("invalid character {} {context}", quoted_byte(byte))

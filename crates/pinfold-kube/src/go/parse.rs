@@ -1,8 +1,8 @@
-//! Words that Go's standard library reads: booleans and durations.
+//! Parses booleans and durations as Go's standard library does.
 
 use std::time::Duration;
 
-/// The boolean that `strconv.ParseBool` reads.
+/// Parses a boolean as `strconv.ParseBool` does.
 pub(crate) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -11,7 +11,7 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The duration that `time.ParseDuration` reads, such as `1h30m` or `1.5s`; `None` also for negative ones.
+/// Parses a duration as `time.ParseDuration` does, such as `1h30m` or `1.5s`; `None` also for negative ones.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -37,10 +37,10 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-/// Digits after the point that count.
+/// The number of digits after the point that count.
 const SCALE: i128 = 1_000_000_000_000;
 
-/// A number such as `1.5`, times [`SCALE`].
+/// Parses a number such as `1.5`, times [`SCALE`].
 fn decimal(text: &str) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.len() + fraction.len() == 0 || whole.len() > 19 || fraction.contains('.') {
@@ -78,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn durations_are_read_as_go_reads_them() {
+    fn durations_are_parsed_as_go_does() {
         for (text, expected) in [
             ("10s", Some(Duration::from_secs(10))),
             ("1h30m", Some(Duration::from_secs(5400))),
@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_the_duration_reader_panic(text in "[0-9.a-zµ+-]{0,30}") {
+        fn no_text_makes_the_duration_parser_panic(text in "[0-9.a-zµ+-]{0,30}") {
             let _ = duration(&text);
         }
     }

@@ -1,8 +1,8 @@
-//! Go's ways to put text in quotes.
+//! Quotes text as Go does.
 
 pub(crate) use pinfold_core::go_text::quoted;
 
-/// One byte as `encoding/json` names it in a syntax error: as the character of that number.
+/// One byte as `encoding/json` prints it in a syntax error: as the character with that code point.
 pub(crate) fn quoted_byte(byte: u8) -> String {
     pinfold_core::go_text::quoted_char(char::from(byte))
 }

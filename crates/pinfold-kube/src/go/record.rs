@@ -1,10 +1,10 @@
-//! Declarations of Go's struct types and named types.
+//! Macros that declare Go's struct types and named types.
 
 use super::json::Json;
 use super::value::{Decoder, GoValue};
 
-/// Declares a Go struct: the type's package and name, and for every field its Rust name and type, its Go
-/// name, its JSON name, and whether it is left out when empty.
+/// Declares a Go struct: the package and name of the type, and for every field its Rust name and type, its Go name, its
+/// JSON name, and whether it has `omitempty`.
 macro_rules! go_struct {
     (
         $(#[$doc:meta])*
@@ -82,7 +82,7 @@ macro_rules! go_struct {
     };
 }
 
-/// Declares a Go type that is another type under its own name.
+/// Declares a Go named type.
 macro_rules! go_named {
     ($(#[$doc:meta])* struct $named:ident($type:ty) = $name:literal) => {
         $(#[$doc])*
@@ -120,7 +120,7 @@ macro_rules! go_named {
 
 pub(crate) use {go_named, go_struct};
 
-/// Hands every member of a JSON object to `field`, until one stops the reading.
+/// Calls `field` with every member of a JSON object, until one stops the decoding.
 pub(crate) fn decode_members(
     json: &Json,
     decoder: &mut Decoder,
@@ -141,14 +141,14 @@ pub(crate) fn decode_members(
     }
 }
 
-/// The field that a JSON member is for: of that very name, or else of that name in other letter case.
+/// The field of a JSON member: with the same name, or else with the same name in another letter case.
 pub(crate) fn field_named(names: &[&'static str], member: &str) -> Option<&'static str> {
     let exact = names.iter().find(|name| **name == member);
     let found = exact.or_else(|| names.iter().find(|name| same_letters(name, member)));
     found.copied()
 }
 
-/// Equality without case. Two letters of other alphabets fold into ASCII: the long s and the Kelvin sign.
+/// Case-insensitive equality. The long s and the Kelvin sign fold into ASCII letters.
 pub(crate) fn same_letters(name: &str, member: &str) -> bool {
     let folded = |c: char| match c {
         '\u{17f}' => 'S',
@@ -158,14 +158,14 @@ pub(crate) fn same_letters(name: &str, member: &str) -> bool {
     name.chars().map(folded).eq(member.chars().map(folded))
 }
 
-/// Go's FNV-1a hash of 32 bits over a printed value.
+/// Go's 32-bit FNV-1a hash of a printed value.
 pub(crate) fn fnv32a(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// `value` as `dump.ForHash` prints it when it is handed over by pointer, under the type name `name`.
+/// `value` as `dump.ForHash` prints it when it is passed by pointer, under the type name `name`.
 pub(crate) fn dump_of_pointer<T: GoValue>(value: &T, name: &str) -> String {
     let mut out = format!("(*{name})");
     value.dump(&mut out);

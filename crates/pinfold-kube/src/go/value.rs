@@ -1,13 +1,13 @@
-//! [`GoValue`]: a type of the kubelet's state files, with its three views.
+//! [`GoValue`]: a type of the kubelet's state files, with its three forms.
 //!
-//! * **decode**, as `json.Unmarshal`: into the value that is there, so that members not named keep what they
-//!   had; `null` empties maps, slices and pointers and leaves the rest alone; a wrong kind is noted and
-//!   reading goes on, the first note being the error;
+//! * **decode**, as `json.Unmarshal`: into an existing value, so that missing members keep their value; `null` empties
+//!   maps, slices and pointers and leaves other types unchanged; a value of the wrong type is recorded and decoding
+//!   continues, and the first such error is returned;
 //! * **encode**, as `json.Marshal`: map keys sorted as text;
 //! * **dump**, as `spew` with its options for hashing: type names, map keys sorted as values, no quotes.
 //!
-//! The zero value of a type ([`Default`]) is Go's: a map, slice or pointer is `nil`, which is not the same
-//! as empty in any of the views.
+//! The zero value of a type ([`Default`]) is Go's: a map, slice or pointer is `nil`, which differs from an empty one in
+//! all three forms.
 
 use super::json::{self, Json};
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ pub(crate) trait GoValue: Default {
     /// The type's name as Go prints it.
     fn type_name() -> String;
 
-    /// Takes over what `json` says; `name` is the name of the type that wraps this one, for messages.
+    /// Decodes `json` into this value; `name` is the name of the type that wraps this one, for messages.
     fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String);
 
-    /// Takes over what `json` says.
+    /// Decodes `json` into this value.
     fn decode(&mut self, json: &Json, decoder: &mut Decoder) {
         self.decode_as(json, decoder, Self::type_name);
     }
 
-    /// Appends the value as `spew` prints it where the type is known.
+    /// Appends the value as `spew` prints it where its type is known.
     fn dump(&self, out: &mut String);
 
     /// Appends the value as JSON.
@@ -35,8 +35,8 @@ pub(crate) trait GoValue: Default {
     fn is_empty(&self) -> bool;
 }
 
-/// Reads `bytes` into `value` as `json.Unmarshal` does. The error is its text; `value` then holds what was
-/// read until it was found.
+/// Decodes `bytes` into `value` as `json.Unmarshal` does. The error is Go's message; `value` then holds what was
+/// decoded before the error.
 pub(crate) fn unmarshal<T: GoValue>(bytes: &[u8], value: &mut T) -> Result<(), String> {
     let json = json::parse(bytes)?;
     let mut decoder = Decoder::default();
@@ -44,22 +44,22 @@ pub(crate) fn unmarshal<T: GoValue>(bytes: &[u8], value: &mut T) -> Result<(), S
     decoder.into_error().map_or(Ok(()), Err)
 }
 
-/// The state of one `json.Unmarshal`: the first error, and where in the structure it is.
+/// The state of one `json.Unmarshal`: the first error, and the current path of fields.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     noted: Option<String>,
     stopped: Option<String>,
-    /// The struct types and their fields from the outermost to the one being read.
+    /// The struct types and fields from the outermost to the current one.
     fields: Vec<(&'static str, &'static str)>,
 }
 
 impl Decoder {
-    /// What `json.Unmarshal` would return.
+    /// The error of `json.Unmarshal`, if any.
     pub(crate) fn into_error(self) -> Option<String> {
         self.stopped.or(self.noted)
     }
 
-    /// Enters the field of a struct; to be left with [`Decoder::leave`].
+    /// Enters a field of a struct; to be followed by [`Decoder::leave`].
     pub(crate) fn enter(&mut self, record: &'static str, field: &'static str) {
         self.fields.push((record, field));
     }
@@ -69,7 +69,7 @@ impl Decoder {
         self.fields.pop();
     }
 
-    /// Notes a value of the wrong kind; the first note counts.
+    /// Records a value of the wrong type; the first error counts.
     pub(crate) fn mismatch(&mut self, found: &str, expected: &str) {
         if self.noted.is_some() {
             return;
@@ -86,17 +86,17 @@ impl Decoder {
         ));
     }
 
-    /// Notes an error that is not about a kind.
+    /// Records another error.
     pub(crate) fn note(&mut self, error: String) {
         self.noted.get_or_insert(error);
     }
 
-    /// Ends the reading with an error, as the failure of a type's own `UnmarshalJSON` does.
+    /// Stops decoding with an error, as a failing `UnmarshalJSON` of a type does.
     pub(crate) fn stop(&mut self, error: String) {
         self.stopped.get_or_insert(error);
     }
 
-    /// Whether nothing more is to be read.
+    /// Whether decoding has stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.is_some()
     }
@@ -167,7 +167,7 @@ integer!(i64, "int");
 
 /// A Go type that may be the key of a map.
 pub(crate) trait GoKey: GoValue + Clone + Ord {
-    /// The key that a JSON member's name stands for; `None` if it stands for none.
+    /// The key of a JSON member's name; `None` if the name is not a valid key.
     fn from_name(name: &str) -> Option<Self>;
     /// The name of the JSON member.
     fn name(&self) -> String;
@@ -198,12 +198,12 @@ impl GoKey for i64 {
 pub(crate) struct Map<K, V>(pub(crate) Option<BTreeMap<K, V>>);
 
 impl<K, V> Map<K, V> {
-    /// A map that is there and has no entry.
+    /// An empty map that is not `nil`.
     pub(crate) fn empty() -> Self {
         Self(Some(BTreeMap::new()))
     }
 
-    /// The entries; none if the map is `nil`.
+    /// The entries; empty if the map is `nil`.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.0.iter().flatten()
     }
@@ -264,7 +264,7 @@ impl<K: GoKey, V: GoValue> GoValue for Map<K, V> {
         let Some(map) = &self.0 else {
             return out.push_str("null");
         };
-        // Sorted by name, not by key: "10" comes before "2".
+        // Sorted by name, not by key: "10" precedes "2".
         let by_name: BTreeMap<String, &V> =
             map.iter().map(|(key, value)| (key.name(), value)).collect();
         out.push('{');
@@ -287,7 +287,7 @@ impl<K: GoKey, V: GoValue> GoValue for Map<K, V> {
 pub(crate) struct Slice<T>(pub(crate) Option<Vec<T>>);
 
 impl<T> Slice<T> {
-    /// The elements; none if the slice is `nil`.
+    /// The elements; empty if the slice is `nil`.
     pub(crate) fn as_slice(&self) -> &[T] {
         self.0.as_deref().unwrap_or_default()
     }
@@ -316,7 +316,7 @@ impl<T: GoValue> GoValue for Slice<T> {
             Json::Null => return self.0 = None,
             other => return decoder.mismatch(other.kind(), &name()),
         };
-        // Elements that are there already are decoded into, not replaced.
+        // Existing elements are decoded into, not replaced.
         let slice = self.0.get_or_insert_default();
         for (i, json) in elements.iter().enumerate() {
             if i >= slice.len() {

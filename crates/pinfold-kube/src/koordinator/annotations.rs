@@ -1,4 +1,4 @@
-//! [`ReportAnnotations`]: what the annotations of a node's report say.
+//! [`ReportAnnotations`]: Koordinator's annotations on a node's NodeResourceTopology.
 
 use std::collections::BTreeMap;
 
@@ -7,77 +7,77 @@ use pinfold_core::koordinator::amplify::Ratios;
 use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::pod::ResourceList;
 
-/// The keys of the annotations.
+/// The keys of Koordinator's labels and annotations.
 pub mod keys {
-    /// Where each CPU sits.
+    /// The core, socket and NUMA node of each CPU.
     pub const CPU_TOPOLOGY: &str = "node.koordinator.sh/cpu-topology";
-    /// What LS pods share.
+    /// The shared pools of LS pods.
     pub const SHARED_POOLS: &str = "node.koordinator.sh/cpu-shared-pools";
-    /// What best-effort pods share.
+    /// The shared pools of best-effort pods.
     pub const BE_SHARED_POOLS: &str = "node.koordinator.sh/be-cpu-shared-pools";
-    /// Pods with CPUs of their own.
+    /// The pods with exclusive CPUs.
     pub const POD_CPU_ALLOCS: &str = "node.koordinator.sh/pod-cpu-allocs";
-    /// The kubelet's CPU manager.
+    /// The policy of the kubelet's CPU manager.
     pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
-    /// What the node keeps from pods. On nodes and on their reports.
+    /// The resources reserved on the node. On nodes and on their reports.
     pub const RESERVATION: &str = "node.koordinator.sh/reservation";
-    /// CPUs of SYSTEM pods. On nodes and on their reports.
+    /// The CPUs of SYSTEM pods. On nodes and on their reports.
     pub const SYSTEM_QOS: &str = "node.koordinator.sh/system-qos-resource";
-    /// How much more the node promises than it has. On nodes and on their reports.
+    /// The amplification ratios. On nodes and on their reports.
     pub const RATIOS: &str = "node.koordinator.sh/resource-amplification-ratio";
-    /// What the node offers before amplification. On nodes.
+    /// The allocatable resources before amplification. On nodes.
     pub const RAW_ALLOCATABLE: &str = "node.koordinator.sh/raw-allocatable";
-    /// How CPUs are bound. A label of nodes.
+    /// The CPU bind policy. A label of nodes.
     pub const BIND_POLICY: &str = "node.koordinator.sh/cpu-bind-policy";
-    /// Which NUMA node is taken first. A label of nodes.
+    /// The NUMA allocation strategy. A label of nodes.
     pub const ALLOCATE_STRATEGY: &str = "node.koordinator.sh/numa-allocate-strategy";
-    /// How pods are aligned. A label of nodes.
+    /// The NUMA topology policy. A label of nodes.
     pub const NUMA_POLICY: &str = "node.koordinator.sh/numa-topology-policy";
-    /// A pod's class. A label.
+    /// A pod's QoS class. A label.
     pub const QOS_CLASS: &str = "koordinator.sh/qosClass";
     /// A pod's priority class. A label.
     pub const PRIORITY_CLASS: &str = "koordinator.sh/priority-class";
-    /// What a pod asks of its CPUs.
+    /// A pod's CPU bind policies.
     pub const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
-    /// How a pod is to be aligned.
+    /// A pod's NUMA topology policy.
     pub const NUMA_SPEC: &str = "scheduling.koordinator.sh/numa-topology-spec";
-    /// What a pod got.
+    /// The CPUs and NUMA resources allocated to a pod.
     pub const RESOURCE_STATUS: &str = "scheduling.koordinator.sh/resource-status";
 }
 
-/// What the annotations of one report say. What is not there is empty.
+/// The parsed annotations of a report. A missing annotation is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportAnnotations {
-    /// Where each CPU sits. Core ids are the kernel's: unique only inside a socket.
+    /// The core, socket and NUMA node of each CPU. Core ids are the kernel's: unique only within a socket.
     pub cpus: Vec<ReportedCpu>,
-    /// What LS and ordinary pods share.
+    /// The shared pools of LS pods and of pods without a QoS class.
     pub shared_pools: Vec<SharedPoolRow>,
-    /// What best-effort pods share.
+    /// The shared pools of best-effort pods.
     pub be_shared_pools: Vec<SharedPoolRow>,
-    /// Pods with CPUs of their own.
+    /// The pods with exclusive CPUs.
     pub pod_cpus: Vec<PodCpuAllocation>,
     /// The kubelet's CPU manager.
     pub cpu_manager: CpuManagerInfo,
-    /// What the node keeps from pods.
+    /// The resources reserved on the node.
     pub reservation: NodeReservation,
-    /// CPUs of SYSTEM pods.
+    /// The CPUs of SYSTEM pods.
     pub system: Option<SystemQosCpus>,
-    /// The ratios that the zones are amplified with already.
+    /// The ratios by which the zones are already amplified.
     pub ratios: Option<Ratios>,
 }
 
-/// What the annotations of a node itself ask its agent to do.
+/// The parsed annotations of a Node object, which its agent copies to the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAnnotations {
-    /// What the node keeps from pods.
+    /// The resources reserved on the node.
     pub reservation: NodeReservation,
-    /// CPUs of SYSTEM pods.
+    /// The CPUs of SYSTEM pods.
     pub system: Option<SystemQosCpus>,
-    /// What the node offers before amplification.
+    /// The allocatable resources before amplification.
     pub raw_allocatable: ResourceList,
 }
 
-/// The part of a pool on one NUMA node.
+/// The part of a shared pool on one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedPoolRow {
     /// The socket.
@@ -88,14 +88,14 @@ pub struct SharedPoolRow {
     pub cpus: CpuSet,
 }
 
-/// A pod with CPUs of its own.
+/// A pod with exclusive CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodCpuAllocation {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its id.
+    /// Its uid.
     pub uid: String,
     /// Its CPUs.
     pub cpus: CpuSet,
@@ -106,30 +106,30 @@ pub struct PodCpuAllocation {
 /// The kubelet's CPU manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuManagerInfo {
-    /// `none` or `static`; empty if nobody looked.
+    /// `none` or `static`; empty if unknown.
     pub policy: String,
     /// Its options.
     pub options: BTreeMap<String, String>,
-    /// CPUs it keeps for the system.
+    /// The CPUs reserved for the system.
     pub reserved: CpuSet,
 }
 
-/// What a node keeps from pods.
+/// The resources reserved on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeReservation {
-    /// How much of each resource.
+    /// The amount of each resource.
     pub resources: ResourceList,
-    /// Which CPUs. They win over the amount of CPU.
+    /// The CPUs. They have precedence over the amount of CPU.
     pub cpus: CpuSet,
-    /// What to do with it: empty, `Default` or `ReservedCPUsOnly`.
+    /// How it is applied: empty, `Default` or `ReservedCPUsOnly`.
     pub apply_policy: String,
 }
 
 /// The CPUs of SYSTEM pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SystemQosCpus {
-    /// Which.
+    /// The CPUs.
     pub cpus: CpuSet,
-    /// Whether nobody else may use them.
+    /// Whether they are exclusive to SYSTEM pods.
     pub exclusive: bool,
 }

@@ -13,11 +13,11 @@ use crate::{scheduler_config, suggest};
 /// The plugin's name.
 const PLUGIN: &str = "NodeNUMAResource";
 
-/// Reads the plugin's arguments from the first profile that has them; the defaults if none has. What only sound mode
-/// knows (`defaultCPUExclusivePolicy`, `defaultNUMATopologyPolicy`) may stand there too: Koordinator passes over it.
+/// Reads the plugin's arguments from the first profile that has them; the defaults if none has. Arguments of sound mode
+/// (`defaultCPUExclusivePolicy`, `defaultNUMATopologyPolicy`) are allowed too: Koordinator ignores them.
 ///
 /// # Errors
-/// With everything that makes the configuration unusable.
+/// With every error in the configuration.
 pub fn scheduler_args(document: &Document) -> Result<WithWarnings<KoordinatorArgs>, Diagnostics> {
     let mut report = DiagnosticReport::new(document.file());
     let args = read(document, &mut report);
@@ -93,7 +93,7 @@ fn score_kind(strategy: &FieldRef<'_>, report: &mut DiagnosticReport) -> ScoreKi
     }
 }
 
-/// Weights by resource, 1 to 100; a weight that is not stated is 1.
+/// Weights by resource, 1 to 100; the default weight is 1.
 fn weights(strategy: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Amounts> {
     strategy.get("resources")?;
     let mut weights = Amounts::new();

@@ -1,22 +1,23 @@
-//! Every spelling of a key that was ever documented, and the one of today.
+//! The documented aliases of Koordinator's keys.
 //!
-//! Sound mode reads them all: today's key wins, an old one is reported. Exact mode knows today's only.
+//! Sound mode reads all aliases: the current key has precedence, and an alias gives a warning. Exact mode reads the
+//! current key only.
 
 use pinfold_core::fidelity::Fidelity;
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::meta::{ObjectMeta, TextKind};
 
-/// A key and what it was called before, or by mistake.
+/// A key and its former or misspelt names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAlias {
-    /// Today's key.
+    /// The current key.
     pub current: &'static str,
-    /// Keys that mean the same.
+    /// Keys with the same meaning.
     pub aliases: &'static [&'static str],
 }
 
-/// The keys that have more than one spelling.
+/// The keys that have aliases.
 pub const KEY_ALIASES: [KeyAlias; 3] = [
     KeyAlias {
         current: "node.koordinator.sh/cpu-bind-policy",
@@ -35,7 +36,7 @@ pub const KEY_ALIASES: [KeyAlias; 3] = [
     },
 ];
 
-/// The key under which `meta` has what today is called `current`.
+/// The key under which `meta` has the label or annotation `current`.
 pub(super) fn find<'m>(
     meta: &'m ObjectMeta,
     kind: TextKind,
@@ -75,7 +76,7 @@ pub(super) fn find<'m>(
     found
 }
 
-/// The text of a label that today is called `current`.
+/// The text of the label `current`, which may be under an alias.
 pub(super) fn label<'m>(
     meta: &'m ObjectMeta,
     current: &'static str,

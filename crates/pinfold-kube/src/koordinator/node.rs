@@ -15,17 +15,17 @@ use crate::meta::{ObjectMeta, TextKind};
 use crate::node::NodeObject;
 use crate::node_resource_topology::NodeResourceTopology;
 
-/// Puts together a node from its object and its report. Nobody is on it yet.
+/// Builds a node from its object and its report, without pods.
 ///
 /// # Errors
-/// With every annotation of the report that cannot be read (sound mode).
+/// With every annotation of the report that cannot be parsed (sound mode).
 pub fn node(
     object: &NodeObject,
     topology: Option<&NodeResourceTopology>,
     fidelity: Fidelity,
 ) -> Result<WithWarnings<KoordinatorNode>, Diagnostics> {
     let meta = &object.meta;
-    let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+    let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
     let bind = key_aliases::label(meta, keys::BIND_POLICY, fidelity, &mut report);
     let strategy = key_aliases::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
     let mut node = KoordinatorNode {
@@ -54,8 +54,8 @@ pub fn node(
     })
 }
 
-/// The policy of the label. In sound mode the words of `topologyPolicies` are understood here too, as the label was
-/// designed to be their equal.
+/// The policy of the label. Sound mode also accepts the values of `topologyPolicies`, as the label's design document
+/// does.
 fn numa_policy(
     meta: &ObjectMeta,
     fidelity: Fidelity,
@@ -83,7 +83,7 @@ fn numa_policy(
     Some(meant)
 }
 
-/// The ratios, or why they cannot be read: then pods that ask for CPU are rejected there, in both modes.
+/// The ratios, or the error: then the node rejects pods that request CPU, in both modes.
 fn ratio_annotation(meta: &ObjectMeta, report: &mut DiagnosticReport) -> RatioAnnotation {
     if meta
         .annotations
@@ -92,17 +92,17 @@ fn ratio_annotation(meta: &ObjectMeta, report: &mut DiagnosticReport) -> RatioAn
     {
         return RatioAnnotation::Absent;
     }
-    let mut own = report.fresh();
+    let mut own = report.empty_copy();
     let annotation = Annotation::read(meta, keys::RATIOS, &mut own);
     let read = annotation.map(|annotation| match annotation.root().is_null() {
         true => RatioAnnotation::Absent,
         false => RatioAnnotation::Ratios(ratios(&annotation.root(), &mut own)),
     });
-    let words = own.first_error();
-    own.forgive();
+    let message = own.first_error();
+    own.downgrade_errors();
     report.merge(own);
-    match (words, read) {
+    match (message, read) {
         (None, Some(read)) => read,
-        (words, _) => RatioAnnotation::Unreadable(words.unwrap_or_default()),
+        (message, _) => RatioAnnotation::Unreadable(message.unwrap_or_default()),
     }
 }

@@ -1,4 +1,4 @@
-//! What a pod asks of Koordinator's scheduler.
+//! The request of a pod to Koordinator's scheduler.
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::koordinator::amounts::Amounts;
@@ -22,13 +22,13 @@ use crate::pod::PodObject;
 use crate::pod::aggregate::aggregate;
 use crate::suggest;
 
-/// Reads labels and annotations of a pod. Words that mean nothing are kept: the core rejects or ignores them.
+/// Reads the labels and annotations of a pod. Unknown values are kept: the core rejects or ignores them.
 ///
 /// # Errors
-/// If an annotation cannot be read: then Koordinator does not schedule the pod either.
+/// If an annotation cannot be parsed: Koordinator does not schedule the pod either.
 pub fn demand(pod: &PodObject, fidelity: Fidelity) -> Result<WithWarnings<PodDemand>, Diagnostics> {
     let meta = &pod.meta;
-    let mut report = DiagnosticReport::about(&meta.origin.file, "Pod", &meta.full_name());
+    let mut report = DiagnosticReport::for_object(&meta.origin.file, "Pod", &meta.full_name());
     let (spec, mut numa) = spec(meta, fidelity, &mut report);
     read_numa_spec(meta, &mut numa, &mut report);
     let demand = PodDemand {
@@ -42,7 +42,7 @@ pub fn demand(pod: &PodObject, fidelity: Fidelity) -> Result<WithWarnings<PodDem
     report.finish(demand)
 }
 
-/// What the pod needs at its peak, overhead included. Mirrors `PodRequests`.
+/// The requests of the pod at its peak, overhead included. Mirrors `PodRequests`.
 #[must_use]
 pub fn effective_requests(pod: &PodObject) -> ResourceList {
     let of = &pod.pod;
@@ -50,7 +50,7 @@ pub fn effective_requests(pod: &PodObject) -> ResourceList {
     with_pod_level(own, of.pod_requests.as_ref(), &pod.overhead)
 }
 
-/// What the pod may use at most, overhead included. Mirrors `PodLimits`.
+/// The limits of the pod at its peak, overhead included. Mirrors `PodLimits`.
 #[must_use]
 pub fn effective_limits(pod: &PodObject) -> ResourceList {
     let of = &pod.pod;
@@ -92,7 +92,7 @@ fn priority(pod: &PodObject, report: &mut DiagnosticReport) -> Option<Priority> 
     priority
 }
 
-/// A label whose text names nothing has no effect, which is hardly ever meant.
+/// Warns about a label with an unknown value, which has no effect.
 fn warn_unknown(
     meta: &ObjectMeta,
     key: &str,
@@ -144,7 +144,7 @@ fn spec(
         let read_as = "the scheduler's default exclusive policy";
         warn_old(&field, "\"Default\"", read_as, report);
     }
-    // The first design had these two here.
+    // The first design had these two fields here.
     for key in ["numaTopologyPolicy", "singleNUMANodeExclusive"] {
         let Some(field) = field.get_as_go(key) else {
             continue;
@@ -164,7 +164,7 @@ fn spec(
     (spec, numa)
 }
 
-/// The annotation of its own wins, field by field.
+/// The pod's own annotation has precedence, field by field.
 fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut DiagnosticReport) {
     let Some(annotation) = Annotation::read(meta, keys::NUMA_SPEC, report) else {
         return;
@@ -184,7 +184,7 @@ fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut Diagnosti
     }
 }
 
-/// The text of the annotation `resource-spec` once the policies are completed. What else the annotation holds stays.
+/// The text of the annotation `resource-spec` with the completed policies. Its other fields are kept.
 #[must_use]
 pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
     let word = |word: Option<&str>| word.map(JsonValue::text);
@@ -206,8 +206,8 @@ pub fn with_resource_spec(pod: &PodObject, spec: &ResourceSpec) -> String {
             ),
         ),
     ]);
-    let mut nobody = DiagnosticReport::new("");
-    let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut nobody);
+    let mut ignored = DiagnosticReport::new("");
+    let annotation = Annotation::read(&pod.meta, keys::RESOURCE_SPEC, &mut ignored);
     let names = [
         "requiredCPUBindPolicy",
         "preferredCPUBindPolicy",

@@ -1,4 +1,4 @@
-//! Reading [`ReportAnnotations`] from annotations.
+//! Parses [`ReportAnnotations`] and [`NodeAnnotations`].
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
@@ -18,31 +18,30 @@ use crate::node::{NodeObject, amounts};
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 
 impl ReportAnnotations {
-    /// Reads the annotations of a report. In exact mode one that cannot be read is passed over with a warning, as
+    /// Parses the annotations of a report. In exact mode an invalid annotation is ignored with a warning, as
     /// Koordinator does.
     ///
     /// # Errors
-    /// With every annotation that cannot be read (sound mode).
+    /// With every annotation that cannot be parsed (sound mode).
     pub fn read(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
     ) -> Result<WithWarnings<Self>, Diagnostics> {
         let meta = &topology.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, KIND, &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, KIND, &meta.name);
         let facts = read(meta, fidelity, &mut report);
         report.finish(facts)
     }
 }
 
 impl NodeAnnotations {
-    /// Reads the annotations of a node that its agent copies into its report. In exact mode one that cannot be read is
-    /// passed over with a warning.
+    /// Parses the annotations of a Node object. In exact mode an invalid annotation is ignored with a warning.
     ///
     /// # Errors
-    /// With every annotation that cannot be read (sound mode).
+    /// With every annotation that cannot be parsed (sound mode).
     pub fn read(node: &NodeObject, fidelity: Fidelity) -> Result<WithWarnings<Self>, Diagnostics> {
         let meta = &node.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Node", &meta.name);
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let mut reader = AnnotationReader {
             fidelity,
             report: &mut report,
@@ -83,14 +82,14 @@ fn read(meta: &ObjectMeta, fidelity: Fidelity, report: &mut DiagnosticReport) ->
     }
 }
 
-/// Reads annotation after annotation, each by itself.
+/// Parses annotations one by one, so that an error in one does not affect the others.
 pub(super) struct AnnotationReader<'r> {
     pub(super) fidelity: Fidelity,
     pub(super) report: &'r mut DiagnosticReport,
 }
 
 impl AnnotationReader<'_> {
-    /// What the annotation says; nothing if it is not there or cannot be read.
+    /// The parsed annotation; the default if it does not exist or is invalid.
     pub(super) fn value<T: Default>(
         &mut self,
         meta: &ObjectMeta,
@@ -107,13 +106,13 @@ impl AnnotationReader<'_> {
         let Some(key) = key else {
             return T::default();
         };
-        let mut own = self.report.fresh();
+        let mut own = self.report.empty_copy();
         let value = Annotation::read(meta, key, &mut own)
             .filter(|annotation| !annotation.root().is_null())
             .map(|annotation| read(&annotation.root(), &mut own));
         let usable = own.is_usable();
         if self.fidelity.ignores_unreadable_annotations() {
-            own.forgive();
+            own.downgrade_errors();
         }
         self.report.merge(own);
         value.filter(|_| usable).unwrap_or_default()
@@ -132,7 +131,7 @@ fn text<'n>(field: &FieldRef<'n>, key: &str, what: &str, report: &mut Diagnostic
         .unwrap_or_default()
 }
 
-/// The CPUs that the text under `key` lists.
+/// Parses the CPU list under `key`.
 pub(super) fn cpu_list(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> CpuSet {
     let Some(field) = field.get_as_go(key) else {
         return CpuSet::new();
@@ -250,7 +249,7 @@ pub(super) fn warn_old(
     field.warn(problem, Some(format!("write {read_as}")), report);
 }
 
-/// The kubelet's options that count here.
+/// The kubelet's CPU manager options that are read.
 const OPTIONS: [&str; 2] = ["full-pcpus-only", "distribute-cpus-across-numa"];
 
 fn cpu_manager(

@@ -1,4 +1,4 @@
-//! From a node's report to [`KoordinatorReport`], the core's value. Mirrors `NewTopologyOptions`.
+//! Builds the core's [`KoordinatorReport`] from a node's report. Mirrors `NewTopologyOptions`.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
@@ -15,13 +15,13 @@ use crate::meta::TextKind;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
 
 impl ReportAnnotations {
-    /// The CPUs.
+    /// The CPU topology.
     #[must_use]
     pub fn topology(&self, fidelity: Fidelity) -> KoordinatorTopology {
         KoordinatorTopology::from_report(self.cpus.iter().copied(), fidelity)
     }
 
-    /// Who holds CPUs, as far as the report says it: without the pods that Koordinator's scheduler placed.
+    /// The holders of CPUs in the report, without the pods that Koordinator's scheduler placed.
     #[must_use]
     pub fn holders(&self) -> CpuHolders {
         let pinned = self.pod_cpus.iter().filter(|pod| pod.managed_by_kubelet);
@@ -39,7 +39,7 @@ impl ReportAnnotations {
         }
     }
 
-    /// The kubelet's CPU manager, as far as the scheduler minds it.
+    /// The policy and reserved CPUs of the kubelet's CPU manager.
     #[must_use]
     pub fn kubelet(&self) -> KubeletCpus {
         let is_set =
@@ -54,11 +54,11 @@ impl ReportAnnotations {
         }
     }
 
-    /// What Koordinator's scheduler makes of a report: these facts, and the zones and policies of the object itself.
-    /// What contradicts itself is told as a warning.
+    /// The report as Koordinator's scheduler reads it: these annotations, and the zones and policies of the object.
+    /// Contradictions are warnings.
     ///
     /// # Errors
-    /// With every annotation that cannot be read (sound mode).
+    /// With every annotation that cannot be parsed (sound mode).
     pub fn report(
         topology: &NodeResourceTopology,
         fidelity: Fidelity,
@@ -88,7 +88,7 @@ impl ReportAnnotations {
     }
 }
 
-/// What each NUMA zone offers: `allocatable`, the only number that Koordinator reads. The last zone of an id counts.
+/// The `allocatable` of each NUMA zone, the only amount that Koordinator reads. The last zone of an id counts.
 fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
     let mut zones: Vec<NodeAmounts> = Vec::new();
     for zone in topology.zones.iter().filter(|zone| zone.kind == "Node") {
@@ -109,7 +109,7 @@ fn zones(topology: &NodeResourceTopology) -> Vec<NodeAmounts> {
     zones
 }
 
-/// What cannot be true together.
+/// Warnings about values that contradict each other.
 fn contradictions(
     topology: &NodeResourceTopology,
     facts: &ReportAnnotations,
@@ -117,7 +117,7 @@ fn contradictions(
     set_aside: &CpuSet,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    let mut tell = |key: &str, words: String, hint: &str| {
+    let mut warn = |key: &str, message: String, hint: &str| {
         let (at, path) = topology.meta.position_of(TextKind::Annotation, key);
         found.push(Diagnostic {
             file: topology.meta.origin.file.clone(),
@@ -125,7 +125,7 @@ fn contradictions(
             object: Some(format!("{KIND}/{}", topology.meta.name)),
             path,
             within: None,
-            problem: DiagnosticKind::Contradiction(words),
+            problem: DiagnosticKind::Contradiction(message),
             hint: Some(hint.to_owned()),
         });
     };
@@ -145,20 +145,20 @@ fn contradictions(
         }
     }
     if !off.is_empty() {
-        let words = format!(
+        let message = format!(
             "the CPUs listed are not those that the zones count: {}",
             off.join("; ")
         );
-        let hint = "CPUs that are not listed are never handed out";
-        tell(keys::CPU_TOPOLOGY, words, hint);
+        let hint = "CPUs that are not listed are never assigned";
+        warn(keys::CPU_TOPOLOGY, message, hint);
     }
     let unknown = set_aside - cpus.all();
     if !unknown.is_empty() {
-        let words = format!("CPUs {unknown} belong to pods or reservations and are not listed");
-        tell(keys::CPU_TOPOLOGY, words, "list every CPU of the node");
+        let message = format!("CPUs {unknown} belong to pods or reservations and are not listed");
+        warn(keys::CPU_TOPOLOGY, message, "list every CPU of the node");
     }
     let zones: Vec<Option<NodeId>> = topology.zones.iter().map(|z| zone_id(&z.name)).collect();
-    let homeless: CpuSet = facts
+    let without_zone: CpuSet = facts
         .cpus
         .iter()
         .filter(|row| {
@@ -167,9 +167,9 @@ fn contradictions(
         })
         .map(|row| row.cpu)
         .collect();
-    if !homeless.is_empty() {
-        let words = format!("CPUs {homeless} are on NUMA nodes that no zone is named after");
-        tell(keys::CPU_TOPOLOGY, words, "add a zone node-<id> for them");
+    if !without_zone.is_empty() {
+        let message = format!("CPUs {without_zone} are on NUMA nodes that no zone is named after");
+        warn(keys::CPU_TOPOLOGY, message, "add a zone node-<id> for them");
     }
     found
 }

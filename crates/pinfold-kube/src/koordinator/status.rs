@@ -1,7 +1,8 @@
-//! [`ResourceStatus`]: what the scheduler wrote on a pod (annotation `resource-status`).
+//! [`ResourceStatus`]: the scheduler's annotation `resource-status` on a pod.
 //!
-//! Today's scheduler states amounts per NUMA node (`numaNodeResources`), its design document named shared pools
-//! (`cpuSharedPools`). Sound mode reads both, the amounts win, and writes both; exact mode knows the amounts only.
+//! Koordinator's scheduler writes amounts per NUMA node (`numaNodeResources`); its design document had shared pools
+//! (`cpuSharedPools`). Sound mode reads both, the amounts having precedence, and writes both; exact mode reads and
+//! writes only the amounts.
 
 use std::collections::BTreeMap;
 
@@ -25,27 +26,27 @@ use crate::manifest::field::FieldRef;
 use crate::node::amounts;
 use crate::pod::PodObject;
 
-/// What a pod got.
+/// The CPUs and NUMA resources allocated to a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceStatus {
-    /// Its CPUs; none if it is not bound.
+    /// Its CPUs; empty if it is not bound to CPUs.
     pub cpus: CpuSet,
-    /// Its NUMA nodes and what it has on them.
+    /// Its resources per NUMA node.
     pub numa: Vec<NumaNodeResources>,
-    /// The shared pools it keeps to.
+    /// The shared pools it is confined to.
     pub shared_pools: Vec<SharedPoolRef>,
 }
 
-/// What a pod has on one NUMA node.
+/// A pod's resources on one NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaNodeResources {
     /// The NUMA node.
     pub node: NodeId,
-    /// What it has there.
+    /// The amounts.
     pub resources: ResourceList,
 }
 
-/// A shared pool, named by where it is.
+/// A shared pool, identified by socket and NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedPoolRef {
     /// The socket.
@@ -55,17 +56,17 @@ pub struct SharedPoolRef {
 }
 
 impl ResourceStatus {
-    /// Reads the annotation; `None` if the pod has none. In exact mode one that cannot be read counts as none, with a
+    /// Parses the annotation; `None` if the pod has none. In exact mode an invalid annotation is ignored with a
     /// warning, as Koordinator's scheduler ignores such a pod.
     ///
     /// # Errors
-    /// If it cannot be read (sound mode).
+    /// If it cannot be parsed (sound mode).
     pub fn read(
         pod: &PodObject,
         fidelity: Fidelity,
     ) -> Result<WithWarnings<Option<Self>>, Diagnostics> {
         let meta = &pod.meta;
-        let mut report = DiagnosticReport::about(&meta.origin.file, "Pod", &meta.full_name());
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Pod", &meta.full_name());
         let mut reader = AnnotationReader {
             fidelity,
             report: &mut report,
@@ -76,8 +77,8 @@ impl ResourceStatus {
         report.finish(status)
     }
 
-    /// The status that tells of an allocation. Pods that share CPUs on certain NUMA nodes are told the pools too in
-    /// sound mode; `topology` says in which socket each is.
+    /// The status of an allocation. In sound mode it includes the shared pools of pods that share CPUs on certain NUMA
+    /// nodes; `topology` has the socket of each node.
     #[must_use]
     pub fn of(allocation: &Allocation, topology: &KoordinatorTopology, fidelity: Fidelity) -> Self {
         let parts = Pools::of(topology, &CpuHolders::default()).shared;
@@ -110,7 +111,7 @@ impl ResourceStatus {
         }
     }
 
-    /// What the pod holds, for the scheduler's books. A pod that was told pools alone has its CPU spread over them.
+    /// The allocation of the pod. If the status has only pools, the pod's CPU is spread over them.
     #[must_use]
     pub fn allocation(&self, pod: &PodDemand) -> Allocation {
         let mut numa: Vec<NodeAmounts> = Vec::new();
@@ -179,7 +180,7 @@ fn quantities(amounts: &Amounts) -> ResourceList {
         .collect()
 }
 
-/// Thousandths in equal parts, the first ones a little larger.
+/// Splits an amount in thousandths equally; the first parts get the remainder.
 fn spread(milli: i64, pools: &[SharedPoolRef]) -> Vec<NodeAmounts> {
     let mut nodes: Vec<NodeId> = pools.iter().map(|pool| pool.node).collect();
     nodes.sort_unstable();
@@ -238,13 +239,14 @@ fn read(
     Some(status)
 }
 
-/// Amounts on some NUMA nodes and pools of others: the amounts win.
+/// Warns if the amounts and the pools name different NUMA nodes; the amounts have precedence.
 fn contradiction(field: &FieldRef<'_>, status: &ResourceStatus, report: &mut DiagnosticReport) {
     let named = |pool: &SharedPoolRef| status.numa.iter().any(|part| part.node == pool.node);
     if !status.numa.is_empty() && !status.shared_pools.iter().all(named) {
-        let words = "numaNodeResources and cpuSharedPools name other NUMA nodes; the former count";
+        let message =
+            "numaNodeResources and cpuSharedPools name different NUMA nodes; the former counts";
         field.warn(
-            DiagnosticKind::Contradiction(words.to_owned()),
+            DiagnosticKind::Contradiction(message.to_owned()),
             None,
             report,
         );

@@ -509,13 +509,16 @@ fn the_wishes_of_a_node_are_read_from_its_annotations() {
             (keys::RAW_ALLOCATABLE, r#"{"cpu":"10","memory":"1Gi"}"#),
         ],
     );
-    let wishes = NodeAnnotations::read(&object, Exact)
+    let annotations = NodeAnnotations::read(&object, Exact)
         .expect("readable")
         .value;
-    assert_eq!(wishes.reservation.cpus, cpus("0-1"));
-    assert_eq!(wishes.reservation.apply_policy, "ReservedCPUsOnly");
-    assert_eq!(wishes.system.map(|system| system.exclusive), Some(true));
-    assert_eq!(wishes.raw_allocatable["cpu"], 10.into());
+    assert_eq!(annotations.reservation.cpus, cpus("0-1"));
+    assert_eq!(annotations.reservation.apply_policy, "ReservedCPUsOnly");
+    assert_eq!(
+        annotations.system.map(|system| system.exclusive),
+        Some(true)
+    );
+    assert_eq!(annotations.raw_allocatable["cpu"], 10.into());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What Koordinator's scheduler wants to know about a node, written the way its agent does: v1alpha1 with annotations.
+//! Writes a node's report as Koordinator's agent does: v1alpha1 with annotations.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::json_value::{JsonValue, map};
 use crate::node_resource_topology::{MANAGED_BY, NodeResourceTopology, NrtVersion};
 
 impl ReportAnnotations {
-    /// The facts of a machine that is run by these settings: nobody is on it.
+    /// The annotations of a machine with these settings and without pods.
     #[must_use]
     pub fn of(machine: &Machine, settings: &Settings, reserved: CpuSet) -> Self {
         let mut cpus = Vec::new();
@@ -42,7 +42,7 @@ impl ReportAnnotations {
         }
     }
 
-    /// These facts with the pools of the moment.
+    /// These annotations with the current shared pools.
     #[must_use]
     pub fn with_pools(mut self, pools: &Pools) -> Self {
         let rows = |parts: &[PoolPart]| {
@@ -58,7 +58,7 @@ impl ReportAnnotations {
         self
     }
 
-    /// The annotations that state these facts.
+    /// The annotations as texts by key.
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
         let mut cpus = self.cpus.clone();
@@ -96,17 +96,20 @@ impl ReportAnnotations {
     }
 }
 
-/// The report with these facts as Koordinator's agent writes it: v1alpha1, labelled as Koordinator's.
+/// The report with these annotations as Koordinator's agent writes it: v1alpha1, with Koordinator's label.
 #[must_use]
-pub fn publish(topology: &NodeResourceTopology, facts: &ReportAnnotations) -> NodeResourceTopology {
+pub fn publish(
+    topology: &NodeResourceTopology,
+    annotations: &ReportAnnotations,
+) -> NodeResourceTopology {
     let mut object = topology.converted(NrtVersion::V1Alpha1);
     let labels = &mut object.meta.labels;
     labels.insert(MANAGED_BY.to_owned(), "Koordinator".to_owned());
-    object.meta.annotations.extend(facts.annotations());
+    object.meta.annotations.extend(annotations.annotations());
     object
 }
 
-/// A CPU list; left out if it is empty.
+/// A CPU list; `None` if it is empty.
 fn cpu_list(cpus: &CpuSet) -> Option<JsonValue> {
     (!cpus.is_empty()).then(|| JsonValue::Text(cpus.to_string()))
 }
@@ -128,7 +131,7 @@ fn pools(rows: &[SharedPoolRow]) -> JsonValue {
     JsonValue::List(rows.iter().map(row).collect())
 }
 
-/// Sorted by id; `null` if there is none, as Koordinator writes it.
+/// Sorted by uid; `null` if there are none, as Koordinator writes it.
 fn pod_cpus(pods: &[PodCpuAllocation]) -> JsonValue {
     if pods.is_empty() {
         return JsonValue::Null;

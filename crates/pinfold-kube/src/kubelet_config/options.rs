@@ -1,5 +1,5 @@
-//! The options of the CPU and topology policies: names and values. Whether they go together, and with the
-//! machine, is for the managers to say.
+//! The options of the CPU and topology managers: names and values. Whether they are compatible with each other and with
+//! the machine is checked by the managers.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const CPU_OPTIONS: &[&str] = &[
 const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
 const TOPOLOGY_OPTIONS: &[&str] = &["prefer-closest-numa-nodes", MAX_NUMA_NODES];
 
-/// The kubelet's limit of NUMA nodes, which the option can only raise.
+/// The kubelet's default limit of NUMA nodes, which the option can only raise.
 const LEAST_NUMA_NODES: i64 = 8;
 
 impl ConfigReader<'_> {
@@ -55,8 +55,8 @@ impl ConfigReader<'_> {
         let mut options = BTreeMap::new();
         for (written, field) in map.iter().flat_map(FieldRef::members) {
             let Some(name) = self.option_name(written, known) else {
-                let words = format!("unknown {manager} Policy option: {}", quoted(written));
-                Self::reject_word(&field, written, words, known, report);
+                let message = format!("unknown {manager} Policy option: {}", quoted(written));
+                Self::reject_word(&field, written, message, known, report);
                 continue;
             };
             if name != written {
@@ -73,7 +73,7 @@ impl ConfigReader<'_> {
         options
     }
 
-    /// The option that is meant: of that very name or, unless it must be exact, of that name in any case.
+    /// The option with this name or, in sound mode, with this name in another letter case.
     fn option_name(&self, written: &str, known: &[&'static str]) -> Option<&'static str> {
         let is_same = |name: &&&'static str| match self.reads_old_spellings {
             true => name.eq_ignore_ascii_case(written),
@@ -88,12 +88,12 @@ fn check_value(name: &str, value: &str, field: &FieldRef<'_>, report: &mut Diagn
     if name != MAX_NUMA_NODES {
         if parse::boolean(value).is_none() {
             let cause = format!("strconv.ParseBool: parsing {text}: invalid syntax");
-            let words = format!("bad value for option {name:?}: {cause}");
-            field.rejected(words, report);
+            let message = format!("bad value for option {name:?}: {cause}");
+            field.rejected(message, report);
         }
         return;
     }
-    let words = match value.parse::<i64>() {
+    let message = match value.parse::<i64>() {
         Ok(LEAST_NUMA_NODES..) => return,
         Ok(_) => {
             format!("the minimum value of {name:?} should not be less than {LEAST_NUMA_NODES}")
@@ -108,5 +108,5 @@ fn check_value(name: &str, value: &str, field: &FieldRef<'_>, report: &mut Diagn
             format!("unable to convert policy option to integer {name:?}: {cause}")
         }
     };
-    field.rejected(words, report);
+    field.rejected(message, report);
 }

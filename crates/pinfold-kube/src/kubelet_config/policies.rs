@@ -7,25 +7,25 @@ use super::ConfigReader;
 use crate::diagnostic::DiagnosticReport;
 use crate::go::quote::quoted;
 
-/// Who gets CPUs of its own.
+/// `cpuManagerPolicy`: the containers with exclusive CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuManagerPolicy {
-    /// Nobody.
+    /// None.
     #[default]
     None,
     /// Guaranteed containers with whole CPUs.
     Static,
 }
 
-/// Whose memory comes from chosen NUMA nodes.
+/// `memoryManagerPolicy`: the containers whose memory is bound to NUMA nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryManagerPolicy {
-    /// Nobody's.
+    /// None.
     #[default]
     None,
-    /// That of guaranteed containers.
+    /// Guaranteed containers.
     Static,
-    /// As static, without the promise; not on Linux.
+    /// As static, but not guaranteed; not on Linux.
     BestEffort,
 }
 
@@ -71,12 +71,12 @@ impl ConfigReader<'_> {
             Self::warn_old(&field, word, policy.name(), report);
             return policy;
         }
-        let words = format!(
+        let message = format!(
             "invalid configuration: topologyManagerPolicy (--topology-manager-policy) {} must be one of: \
              [\"none\" \"best-effort\" \"restricted\" \"single-numa-node\"]",
             quoted(word)
         );
-        Self::reject_word(&field, word, words, TOPOLOGY_POLICIES, report);
+        Self::reject_word(&field, word, message, TOPOLOGY_POLICIES, report);
         TopologyPolicy::default()
     }
 
@@ -92,12 +92,12 @@ impl ConfigReader<'_> {
                 TopologyScope::Pod
             }
             Err(_) => {
-                let words = format!(
+                let message = format!(
                     "invalid configuration: topologyManagerScope (--topology-manager-scope) {} must be one \
                      of: \"container\", or \"pod\"",
                     quoted(word)
                 );
-                Self::reject_word(&field, word, words, TOPOLOGY_SCOPES, report);
+                Self::reject_word(&field, word, message, TOPOLOGY_SCOPES, report);
                 TopologyScope::default()
             }
         }
@@ -108,8 +108,8 @@ impl ConfigReader<'_> {
             None | Some(("none", _)) => CpuManagerPolicy::None,
             Some(("static", _)) => CpuManagerPolicy::Static,
             Some((word, field)) => {
-                let words = format!("unknown policy: \"{word}\"");
-                Self::reject_word(&field, word, words, CPU_POLICIES, report);
+                let message = format!("unknown policy: \"{word}\"");
+                Self::reject_word(&field, word, message, CPU_POLICIES, report);
                 CpuManagerPolicy::default()
             }
         }
@@ -121,8 +121,8 @@ impl ConfigReader<'_> {
             Some(("Static", _)) => MemoryManagerPolicy::Static,
             Some(("BestEffort", _)) => MemoryManagerPolicy::BestEffort,
             Some((word, field)) => {
-                let words = format!("unknown policy: {}", quoted(word));
-                Self::reject_word(&field, word, words, MEMORY_POLICIES, report);
+                let message = format!("unknown policy: {}", quoted(word));
+                Self::reject_word(&field, word, message, MEMORY_POLICIES, report);
                 MemoryManagerPolicy::default()
             }
         }

@@ -1,4 +1,4 @@
-//! What the configuration reserves: for the kubelet, for the system, per NUMA node, and before eviction.
+//! Reserved resources: for the kubelet, for the system, per NUMA node, and for eviction.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use crate::go::quote::quoted;
 use crate::manifest::field::FieldRef;
 use crate::suggest;
 
-/// How much memory must stay free before pods are evicted.
+/// The memory that must stay free; pods are evicted below it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EvictionThreshold {
-    /// So much.
+    /// An amount.
     WrittenQuantity(Quantity),
-    /// So much of the machine's memory; between 0 and 1.
+    /// A fraction of the machine's memory, between 0 and 1.
     Fraction(f32),
 }
 
-/// What a kubelet uses when its configuration says nothing: 100Mi.
+/// The kubelet's default: 100Mi.
 impl Default for EvictionThreshold {
     fn default() -> Self {
         EvictionThreshold::WrittenQuantity(Quantity::bytes(100 * 1024 * 1024))
@@ -45,7 +45,7 @@ const SIGNALS: &[&str] = &[
 const RESERVABLE: &[&str] = &["cpu", "memory", "ephemeral-storage", "pid"];
 
 impl ConfigReader<'_> {
-    /// `kubeReserved` or `systemReserved`. Mirrors `parseResourceList`.
+    /// Reads `kubeReserved` or `systemReserved`. Mirrors `parseResourceList`.
     pub(super) fn reserved(&self, key: &str, report: &mut DiagnosticReport) -> ResourceList {
         let flag = match key {
             "kubeReserved" => "--kube-reserved",
@@ -61,8 +61,8 @@ impl ConfigReader<'_> {
             };
             let failed = |cause: String| format!("{flag} value failed to parse: {cause}");
             if !RESERVABLE.contains(&name) {
-                let words = failed(format!("cannot reserve {} resource", quoted(name)));
-                Self::reject_word(&field, name, words, RESERVABLE, report);
+                let message = failed(format!("cannot reserve {} resource", quoted(name)));
+                Self::reject_word(&field, name, message, RESERVABLE, report);
                 continue;
             }
             match text.parse::<Quantity>() {
@@ -83,7 +83,7 @@ impl ConfigReader<'_> {
         list
     }
 
-    /// `reservedMemory`. Mirrors `validateReservedMemoryConfiguration`.
+    /// Reads `reservedMemory`. Mirrors `validateReservedMemoryConfiguration`.
     pub(super) fn reserved_memory(&self, report: &mut DiagnosticReport) -> Vec<MemoryReservation> {
         let mut reservations = Vec::new();
         let mut seen = BTreeSet::new();
@@ -96,7 +96,7 @@ impl ConfigReader<'_> {
         reservations
     }
 
-    /// `memory.available` of `evictionHard`. Mirrors `ParseThresholdConfig` and the defaulting before it.
+    /// Reads `memory.available` of `evictionHard`. Mirrors `ParseThresholdConfig` and the defaulting before it.
     pub(super) fn eviction_memory(
         &self,
         report: &mut DiagnosticReport,
@@ -116,12 +116,12 @@ impl ConfigReader<'_> {
                 continue;
             };
             if !SIGNALS.contains(&signal) {
-                let words = format!("unsupported eviction signal {signal}");
-                Self::reject_word(&field, signal, words, SIGNALS, report);
+                let message = format!("unsupported eviction signal {signal}");
+                Self::reject_word(&field, signal, message, SIGNALS, report);
                 continue;
             }
             match threshold(signal, text) {
-                Err(words) => field.rejected(words, report),
+                Err(message) => field.rejected(message, report),
                 Ok(threshold) if signal == MEMORY_AVAILABLE => memory = threshold,
                 Ok(_) => {}
             }
@@ -155,7 +155,7 @@ fn reservation<'n>(
     let mut limits = ResourceList::new();
     for (name, field) in map.members() {
         if name != "memory" && !name.starts_with("hugepages-") {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: the limit type {} for NUMA node {node} is not supported, only [memory \
                  hugepages-<HugePageSize>] is accepted",
                 quoted(name)
@@ -165,7 +165,7 @@ fn reservation<'n>(
             report.error(
                 field.at(),
                 field.path(),
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 hint,
             );
             continue;
@@ -174,19 +174,19 @@ fn reservation<'n>(
             continue;
         };
         if amount.is_zero() {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: reserved memory may not be zero for NUMA node {node} and resource {name:?}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
         } else if amount < Quantity::from(0) {
             field.unexpected("an amount above zero", report);
         }
         if !seen.insert((node, name)) {
-            let words = format!(
+            let message = format!(
                 "invalid configuration: the reserved memory has a duplicate value for NUMA node {node} and resource \
                  {name:?}"
             );
-            field.rejected(words, report);
+            field.rejected(message, report);
         }
         limits.insert(name.into(), amount);
     }
@@ -196,7 +196,7 @@ fn reservation<'n>(
     })
 }
 
-/// The threshold that a text stands for; `None` if it switches the signal off. The error is the kubelet's.
+/// Parses a threshold; `None` if it disables the signal. The error is the kubelet's message.
 fn threshold(signal: &str, text: &str) -> Result<Option<EvictionThreshold>, String> {
     if text.ends_with('%') {
         if text == "0%" || text == "100%" {

@@ -1,7 +1,7 @@
-//! What a configuration comes to on a machine: the [`Settings`] that decide there.
+//! Converts a configuration to the core's [`Settings`] for a machine.
 //!
-//! Mirrors `GetNodeAllocatableReservation`: the kubelet's share, plus the system's share, plus what must stay free
-//! before eviction. Whether that fits the machine is for [`Rules::new`](pinfold_core::ledger::Rules::new) to say.
+//! Mirrors `GetNodeAllocatableReservation`: `kubeReserved` plus `systemReserved` plus the eviction threshold. Whether
+//! that fits the machine is checked by [`Rules::new`](pinfold_core::ledger::Rules::new).
 
 use pinfold_core::demand::PodLevel;
 use pinfold_core::fidelity::Fidelity;
@@ -13,7 +13,7 @@ use pinfold_core::settings::Settings;
 use super::{EvictionThreshold, KubeletSettings};
 
 impl KubeletSettings {
-    /// The settings of a node with that much memory in all: percentages become amounts, amounts become sums.
+    /// The settings for a node with this total memory: percentages become amounts, amounts become sums.
     #[must_use]
     pub fn settings(&self, memory: u64, fidelity: Fidelity) -> Settings {
         let reserved_cpu = self.reserved_cpu();
@@ -41,7 +41,7 @@ impl KubeletSettings {
         }
     }
 
-    /// The CPU that is reserved for kubelet and system. Named CPUs take the place of both amounts.
+    /// The CPU reserved for kubelet and system. `reservedSystemCPUs` replaces both amounts.
     #[must_use]
     pub fn reserved_cpu(&self) -> Quantity {
         if !self.reserved_system_cpus.is_empty() {
@@ -51,7 +51,7 @@ impl KubeletSettings {
         self.reserved("cpu")
     }
 
-    /// The memory that is reserved on a machine with that much memory in all, eviction included.
+    /// The memory reserved on a machine with this total memory, including the eviction threshold.
     #[must_use]
     pub fn reserved_node_memory(&self, capacity: u64) -> Quantity {
         let eviction = match self.eviction_memory {
@@ -64,7 +64,7 @@ impl KubeletSettings {
         self.reserved("memory") + eviction
     }
 
-    /// What kubelet and system reserve together.
+    /// The sum of `kubeReserved` and `systemReserved`.
     fn reserved(&self, name: &str) -> Quantity {
         let zero = Quantity::from(0);
         let of = |list: &ResourceList| list.get(name).copied().unwrap_or(zero);
@@ -72,7 +72,7 @@ impl KubeletSettings {
     }
 }
 
-/// A part of the machine's memory, in bytes rounded down.
+/// A fraction of the machine's memory, in bytes rounded down.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

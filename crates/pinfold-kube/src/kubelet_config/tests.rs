@@ -230,7 +230,7 @@ fn memory_kept_from_eviction_counts() {
 
 #[test]
 fn old_spellings_are_read_with_a_warning_or_rejected() {
-    for (fields, check, warning, words) in [
+    for (fields, check, warning, message) in [
         (
             "topologyManagerPolicy: strict",
             (|settings| settings.topology_policy == TopologyPolicy::Restricted)
@@ -283,7 +283,7 @@ fn old_spellings_are_read_with_a_warning_or_rejected() {
             "{warnings:?}"
         );
         let rejection = rejection_under(&text, Fidelity::Exact);
-        assert!(rejection.contains(words), "{rejection}");
+        assert!(rejection.contains(message), "{rejection}");
     }
 }
 

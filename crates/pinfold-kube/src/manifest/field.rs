@@ -1,26 +1,27 @@
-//! [`FieldRef`]: a value, its path in the object, and the questions one asks of it.
+//! [`FieldRef`]: a value of a manifest with its path, and typed accessors.
 //!
-//! Every question that can be answered wrongly notes in the report what was expected and what was found, and
-//! answers `None`; reading goes on, so that one run shows all that is to mend. As in Kubernetes, a value of
-//! `null` is the same as no value.
+//! An accessor that finds an invalid value adds an error to the report and returns `None`; reading continues, so that
+//! one run shows all errors. As in Kubernetes, `null` is the same as a missing value.
 
 use std::time::Duration;
 
 use pinfold_core::quantity::Quantity;
 
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
-use crate::diagnostic::{DiagnosticKind, DiagnosticReport, MAX_DIAGNOSTICS, Position, Spot};
+use crate::diagnostic::{
+    DiagnosticKind, DiagnosticPosition, DiagnosticReport, MAX_DIAGNOSTICS, Position,
+};
 use crate::go::parse;
 use crate::go::record::same_letters;
 use crate::json_value::JsonValue;
 use crate::suggest;
 
-/// A value and its path.
+/// A value and its path in the object.
 #[derive(Clone, Debug)]
 pub struct FieldRef<'n> {
     node: &'n LocatedValue,
     path: String,
-    /// For a value in the text of an annotation: where that text is in the file.
+    /// The position in the file of the annotation that contains this value, if any.
     text_at: Option<Option<Position>>,
 }
 
@@ -33,7 +34,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// The root of what the text of an annotation says.
+    /// The root value of an annotation's JSON.
     pub(crate) fn in_text(node: &'n LocatedValue, path: String, text_at: Option<Position>) -> Self {
         Self {
             node,
@@ -46,8 +47,8 @@ impl<'n> FieldRef<'n> {
         self.text_at.unwrap_or(self.node.at)
     }
 
-    fn spot(&self) -> Spot {
-        Spot {
+    fn position(&self) -> DiagnosticPosition {
+        DiagnosticPosition {
             at: self.at(),
             within: self.text_at.and(self.node.at),
         }
@@ -57,12 +58,12 @@ impl<'n> FieldRef<'n> {
         &self.path
     }
 
-    /// Notes that something else should be here.
+    /// Adds an error: another value is expected here.
     pub fn unexpected(&self, expected: &str, report: &mut DiagnosticReport) {
         self.unexpected_with(expected, None, report);
     }
 
-    /// As [`FieldRef::unexpected`], with a hint what to do.
+    /// As [`FieldRef::unexpected`], with a hint.
     pub fn unexpected_with(
         &self,
         expected: &str,
@@ -73,27 +74,27 @@ impl<'n> FieldRef<'n> {
             expected: expected.to_owned(),
             found: self.node.described(),
         };
-        report.error(self.spot(), &self.path, problem, hint);
+        report.error(self.position(), &self.path, problem, hint);
     }
 
-    /// Notes that Kubernetes rejects the value, in its words.
-    pub(crate) fn rejected(&self, words: impl Into<String>, report: &mut DiagnosticReport) {
+    /// Adds an error with Kubernetes' message about the value.
+    pub(crate) fn rejected(&self, message: impl Into<String>, report: &mut DiagnosticReport) {
         report.error(
-            self.spot(),
+            self.position(),
             &self.path,
-            DiagnosticKind::Rejected(words.into()),
+            DiagnosticKind::Rejected(message.into()),
             None,
         );
     }
 
-    /// Notes something odd about the value.
+    /// Adds a warning about the value.
     pub(crate) fn warn(
         &self,
         problem: DiagnosticKind,
         hint: Option<String>,
         report: &mut DiagnosticReport,
     ) {
-        report.warning(self.spot(), &self.path, problem, hint);
+        report.warning(self.position(), &self.path, problem, hint);
     }
 
     /// Whether it is exactly this text.
@@ -101,7 +102,7 @@ impl<'n> FieldRef<'n> {
         matches!(&self.node.value, ManifestValue::Text(own) if own == text)
     }
 
-    /// The value of a member; `None` if it is not there, is `null`, or this is not a mapping.
+    /// The value of a member; `None` if it is missing or `null`, or this is not a mapping.
     pub fn get(&self, key: &str) -> Option<FieldRef<'n>> {
         let member = self.member_list().iter().find(|member| member.key == key)?;
         (member.node.value != ManifestValue::Null).then(|| self.child(member))
@@ -141,7 +142,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// This place, if it is a mapping.
+    /// This value, if it is a mapping.
     pub fn map(&self, what: &str, report: &mut DiagnosticReport) -> Option<Self> {
         match self.node.value {
             ManifestValue::Map(_) => Some(self.clone()),
@@ -162,7 +163,7 @@ impl<'n> FieldRef<'n> {
         self.get(key)?.map(what, report)
     }
 
-    /// The items of the list under `key`; empty if it is not there.
+    /// The items of the list under `key`; empty if it is missing.
     pub(crate) fn get_list(
         &self,
         key: &str,
@@ -184,7 +185,7 @@ impl<'n> FieldRef<'n> {
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The member of that name in any letter case, the last one if there are several: how Go reads JSON.
+    /// The member with this name in any letter case, the last one if there are several, as Go decodes JSON.
     pub(crate) fn get_as_go(&self, key: &str) -> Option<FieldRef<'n>> {
         let named = |member: &&ManifestMember| same_letters(key, &member.key);
         let member = self.member_list().iter().rev().find(named)?;
@@ -196,12 +197,12 @@ impl<'n> FieldRef<'n> {
         self.node.value == ManifestValue::Null
     }
 
-    /// The value by itself.
+    /// The value as JSON.
     pub(crate) fn content(&self) -> JsonValue {
         JsonValue::from(self.node)
     }
 
-    /// The members that `known` does not have, in order.
+    /// The members that are not in `known`, in order.
     pub(crate) fn rest(&self, known: &[&str]) -> Vec<(String, JsonValue)> {
         let members = self.member_list().iter();
         members
@@ -210,7 +211,7 @@ impl<'n> FieldRef<'n> {
             .collect()
     }
 
-    /// The text.
+    /// The value as text.
     pub fn text(&self, what: &str, report: &mut DiagnosticReport) -> Option<&'n str> {
         match &self.node.value {
             ManifestValue::Text(text) => return Some(text),
@@ -237,7 +238,7 @@ impl<'n> FieldRef<'n> {
         self.get(key)?.text(what, report)
     }
 
-    /// The text under `key`, which must be there and not empty.
+    /// The required text under `key`, which must not be empty.
     pub(crate) fn required_text(
         &self,
         key: &str,
@@ -259,7 +260,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// Notes that the member `key` is not there; says so if a similar one is.
+    /// Adds an error about the missing member `key`, with a hint if there is a similar one.
     pub(crate) fn missing(&self, key: &str, what: &str, report: &mut DiagnosticReport) {
         let keys = self.member_list().iter().map(|member| member.key.as_str());
         let similar = keys
@@ -275,14 +276,14 @@ impl<'n> FieldRef<'n> {
         };
         let expected = what.to_owned();
         report.error(
-            self.spot(),
+            self.position(),
             &path,
             DiagnosticKind::Missing { expected },
             Some(hint),
         );
     }
 
-    /// The whole number.
+    /// The value as an integer.
     pub fn integer(&self, what: &str, report: &mut DiagnosticReport) -> Option<i64> {
         let number = match &self.node.value {
             ManifestValue::Number(text) => text.parse().ok(),
@@ -294,7 +295,7 @@ impl<'n> FieldRef<'n> {
         number
     }
 
-    /// The whole number of 32 bits.
+    /// The value as a 32-bit integer.
     pub(crate) fn small_integer(&self, what: &str, report: &mut DiagnosticReport) -> Option<i32> {
         let number = self.integer(what, report)?;
         match i32::try_from(number) {
@@ -306,7 +307,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// The number.
+    /// The value as a number.
     pub(crate) fn float(&self, what: &str, report: &mut DiagnosticReport) -> Option<f64> {
         let number = match &self.node.value {
             ManifestValue::Number(text) => {
@@ -320,7 +321,7 @@ impl<'n> FieldRef<'n> {
         number
     }
 
-    /// The boolean.
+    /// The value as a boolean.
     pub fn boolean(&self, what: &str, report: &mut DiagnosticReport) -> Option<bool> {
         match self.node.value {
             ManifestValue::Bool(value) => Some(value),
@@ -331,7 +332,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// The time span, as Go writes it: `10s`, `1m30s`.
+    /// The value as a duration in Go's format: `10s`, `1m30s`.
     pub fn duration(&self, what: &str, report: &mut DiagnosticReport) -> Option<Duration> {
         let duration = parse::duration(self.text(what, report)?);
         if duration.is_none() {
@@ -340,7 +341,7 @@ impl<'n> FieldRef<'n> {
         duration
     }
 
-    /// The text, which must be one of these words.
+    /// The value as text that must be one of `known`.
     pub fn word(&self, known: &[&str], report: &mut DiagnosticReport) -> Option<&'n str> {
         let what = format!("one of {}", known.join(", "));
         let word = self.text(&what, report)?;
@@ -353,7 +354,7 @@ impl<'n> FieldRef<'n> {
         None
     }
 
-    /// The amount, written as a number or as text.
+    /// The value as a quantity, written as a number or as text.
     pub(crate) fn quantity(&self, report: &mut DiagnosticReport) -> Option<Quantity> {
         let amount = match &self.node.value {
             ManifestValue::Number(text) | ManifestValue::Text(text) => text.trim().parse().ok(),
@@ -366,7 +367,7 @@ impl<'n> FieldRef<'n> {
         amount
     }
 
-    /// What is usually meant by text that is nearly a quantity.
+    /// A hint for text that is almost a quantity.
     fn quantity_hint(&self) -> Option<String> {
         let ManifestValue::Text(text) = &self.node.value else {
             return None;
@@ -386,7 +387,7 @@ impl<'n> FieldRef<'n> {
         amount.map(|_| format!("did you mean \"{digits}{meant}\"?"))
     }
 
-    /// The members that `known` does not have, as many as are worth telling.
+    /// The members that are not in `known`, up to the limit of diagnostics.
     pub(crate) fn unknown<'k>(
         &self,
         known: &'k [&'k str],
@@ -398,7 +399,7 @@ impl<'n> FieldRef<'n> {
             .take(MAX_DIAGNOSTICS)
     }
 
-    /// Notes as errors the members that `known` does not have.
+    /// Adds an error for each member that is not in `known`.
     pub fn reject_unknown(&self, known: &[&str], report: &mut DiagnosticReport) {
         for (key, at) in self.unknown(known) {
             let hint = Some(suggest::hint(key, known));
@@ -407,7 +408,7 @@ impl<'n> FieldRef<'n> {
         }
     }
 
-    /// Warns about members that `known` does not have.
+    /// Adds a warning for each member that is not in `known`.
     pub(crate) fn warn_unknown(&self, known: &[&str], report: &mut DiagnosticReport) {
         for (key, at) in self.unknown(known) {
             let hint = suggest::nearest(key, known.iter().copied());

@@ -1,17 +1,17 @@
-//! JSON that somebody has read already, as [`LocatedValue`] trees. It has no places in a file.
+//! Converts parsed JSON to [`LocatedValue`] trees without positions.
 
 use serde_json::Value as Json;
 
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_DEPTH, MAX_NODES};
 
-/// The tree, within the limits of a file; or the limit that was passed.
+/// Converts a tree; the error is the limit that it exceeds.
 pub(super) fn node(json: &Json) -> Result<LocatedValue, String> {
     let mut left = MAX_NODES;
-    within(json, MAX_DEPTH, &mut left)
+    convert_within(json, MAX_DEPTH, &mut left)
 }
 
-fn within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, String> {
+fn convert_within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, String> {
     *left = left
         .checked_sub(1)
         .ok_or_else(|| format!("more than {MAX_NODES} values"))?;
@@ -29,7 +29,7 @@ fn within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, S
         Json::String(text) => ManifestValue::Text(text.clone()),
         Json::Array(items) => {
             let below = below()?;
-            let items = items.iter().map(|item| within(item, below, left));
+            let items = items.iter().map(|item| convert_within(item, below, left));
             ManifestValue::List(items.collect::<Result<_, _>>()?)
         }
         Json::Object(members) => {
@@ -38,7 +38,7 @@ fn within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, S
                 Ok(ManifestMember {
                     key: key.clone(),
                     key_at: None,
-                    node: within(value, below, left)?,
+                    node: convert_within(value, below, left)?,
                 })
             });
             ManifestValue::Map(members.collect::<Result<_, String>>()?)

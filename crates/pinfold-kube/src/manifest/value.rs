@@ -1,16 +1,16 @@
-//! [`LocatedValue`]: a YAML value with the place it was read from.
+//! [`LocatedValue`]: a YAML value with its position in the file.
 
 use crate::diagnostic::Position;
 use crate::json_value::{self, JsonValue};
 
-/// A value and where it is.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LocatedValue {
     pub(crate) at: Option<Position>,
     pub(crate) value: ManifestValue,
 }
 
-/// A YAML value by the types of JSON, which is what Kubernetes makes of it.
+/// A YAML value as JSON, which is how Kubernetes reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ManifestValue {
     Null,
@@ -19,7 +19,7 @@ pub(crate) enum ManifestValue {
     Number(String),
     Text(String),
     List(Vec<LocatedValue>),
-    /// Members in order; no key comes twice.
+    /// Members in order, without duplicate keys.
     Map(Vec<ManifestMember>),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct ManifestMember {
 }
 
 impl LocatedValue {
-    /// The value for people: kind and, if short, content.
+    /// The value for messages: its type and, if short, its content.
     pub(crate) fn described(&self) -> String {
         match &self.value {
             ManifestValue::Null => "nothing".to_owned(),

@@ -1,7 +1,7 @@
-//! YAML text to [`LocatedValue`] trees. The only place that knows the YAML library.
+//! Parses YAML into [`LocatedValue`] trees. The only module that uses the YAML library.
 //!
-//! Values are read as `kubectl` reads them: the rules of YAML 1.1 (`yes` is a boolean, `017` is fifteen, `<<`
-//! merges), mapping keys are texts, a key may not come twice.
+//! Values are parsed as `kubectl` does: the rules of YAML 1.1 (`yes` is a boolean, `017` is fifteen, `<<` merges),
+//! mapping keys are texts, and duplicate keys are errors.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_ALIASED_NODES, MAX_ALIASES, MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES};
 use crate::diagnostic::{DiagnosticKind, Position};
 
-/// What is wrong with a text, and where.
+/// An error in a YAML text, with its position.
 pub(super) struct YamlError {
     pub(super) at: Option<Position>,
     pub(super) problem: DiagnosticKind,
     pub(super) hint: Option<String>,
 }
 
-/// All documents that are not empty.
+/// Parses all documents that are not empty.
 pub(super) fn documents(text: &str) -> Result<Vec<LocatedValue>, YamlError> {
     serde_saphyr::from_multiple_with_options(text, options()).map_err(|error| explain(&error))
 }
@@ -87,7 +87,7 @@ fn explain(error: &Error) -> YamlError {
     }
 }
 
-/// The limit that was passed.
+/// The limit that was exceeded.
 fn limit(breach: &BudgetBreach) -> String {
     match breach {
         BudgetBreach::Depth { .. } => format!("more than {MAX_DEPTH} levels of nesting"),
@@ -101,12 +101,12 @@ fn limit(breach: &BudgetBreach) -> String {
     }
 }
 
-/// The library's words without the place, which is told apart.
+/// The library's message without the position, which is reported separately.
 fn message(error: &Error) -> String {
     let text = error.to_string();
     let (first, _) = text.split_once('\n').unwrap_or((&text, ""));
-    let (words, _) = first.split_once(" at line ").unwrap_or((first, ""));
-    words.trim().to_owned()
+    let (message, _) = first.split_once(" at line ").unwrap_or((first, ""));
+    message.trim().to_owned()
 }
 
 fn position(location: Location) -> Option<Position> {

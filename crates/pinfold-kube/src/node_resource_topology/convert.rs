@@ -1,17 +1,18 @@
-//! From one version to the other: the word for policy and scope, and the attributes that say the same.
+//! Converts between the versions: the value of `topologyPolicies` and the attributes for policy and scope.
 //!
-//! Attributes win over the word, field by field, as scheduler-plugins reads them. `Restricted` and `BestEffort` state no
-//! scope: scheduler-plugins passes over them, so they become no attributes; Koordinator reads them, so they stay.
+//! Attributes have precedence over the value, field by field, as in scheduler-plugins. `Restricted` and `BestEffort`
+//! state no scope: scheduler-plugins ignores them, so they become no attributes; Koordinator reads them, so they are
+//! kept.
 
 use super::{NodeResourceTopology, NrtAttribute, NrtVersion};
 use crate::json_value::JsonValue;
 
-/// The attribute that names the kubelet's topology policy.
+/// The attribute with the kubelet's topology policy.
 pub(super) const POLICY: &str = "topologyManagerPolicy";
-/// The attribute that names its scope.
+/// The attribute with its scope.
 pub(super) const SCOPE: &str = "topologyManagerScope";
 
-/// The words of `topologyPolicies` that state policy and scope, with both as the kubelet spells them.
+/// The values of `topologyPolicies` with the kubelet's names of policy and scope.
 pub const POLICY_WORDS: [(&str, &str, &str); 6] = [
     ("SingleNUMANodePodLevel", "single-numa-node", "pod"),
     (
@@ -25,7 +26,7 @@ pub const POLICY_WORDS: [(&str, &str, &str); 6] = [
     ("BestEffortContainerLevel", "best-effort", "container"),
 ];
 
-/// The word for a policy and a scope; `None` for the policy `none` and for names that are not the kubelet's.
+/// The value for a policy and a scope; `None` for the policy `none` and for unknown names.
 #[must_use]
 pub(super) fn word(policy: &str, scope: &str) -> &'static str {
     let found = POLICY_WORDS
@@ -34,13 +35,13 @@ pub(super) fn word(policy: &str, scope: &str) -> &'static str {
     found.map_or("None", |(word, _, _)| word)
 }
 
-fn meaning(word: &str) -> Option<(&'static str, &'static str)> {
+fn policy_and_scope_of(word: &str) -> Option<(&'static str, &'static str)> {
     let found = POLICY_WORDS.iter().find(|(own, _, _)| *own == word);
     found.map(|(_, policy, scope)| (*policy, *scope))
 }
 
 impl NodeResourceTopology {
-    /// The same report in another version.
+    /// The object in another version.
     #[must_use]
     pub fn converted(&self, version: NrtVersion) -> Self {
         match (self.version, version) {
@@ -50,12 +51,12 @@ impl NodeResourceTopology {
         }
     }
 
-    /// Policy and scope as the kubelet spells them, from the first word and the attributes.
+    /// The kubelet's names of policy and scope, from the first value and the attributes.
     #[must_use]
     pub fn policy_and_scope(&self) -> (&str, &str) {
         let first = self.topology_policies.first();
         let (mut policy, mut scope) = first
-            .and_then(|word| meaning(word))
+            .and_then(|word| policy_and_scope_of(word))
             .unwrap_or(("none", "container"));
         for NrtAttribute { name, value, .. } in &self.attributes {
             let is_policy =
@@ -75,7 +76,7 @@ impl NodeResourceTopology {
         other.version = NrtVersion::V1Alpha2;
         other.adopt_attributes();
         let first = self.topology_policies.first();
-        let Some((policy, scope)) = first.and_then(|word| meaning(word)) else {
+        let Some((policy, scope)) = first.and_then(|word| policy_and_scope_of(word)) else {
             return other;
         };
         for (name, value) in [(SCOPE, scope), (POLICY, policy)] {
@@ -93,7 +94,7 @@ impl NodeResourceTopology {
         other
     }
 
-    /// Attributes that v1alpha1 could only carry along mean something again. Policy and scope are the word's to say.
+    /// Parses the attributes that were kept as an unknown field. Policy and scope come from `topologyPolicies`.
     fn adopt_attributes(&mut self) {
         let at = self.rest.iter().position(|(key, _)| key == "attributes");
         let Some(JsonValue::List(items)) = at.map(|at| self.rest.remove(at).1) else {
@@ -117,7 +118,7 @@ impl NodeResourceTopology {
         }
     }
 
-    /// The word says what the attributes said; the other attributes stay, though servers may drop them.
+    /// Sets `topologyPolicies` from the attributes; other attributes are kept, though API servers may drop them.
     fn to_v1alpha1(&self) -> Self {
         let mut other = self.clone();
         other.version = NrtVersion::V1Alpha1;
@@ -128,7 +129,9 @@ impl NodeResourceTopology {
             .iter()
             .any(|own| own.name == POLICY || own.name == SCOPE);
         match other.topology_policies.first_mut() {
-            Some(first) if stated && meaning(first) != meaning(word) => word.clone_into(first),
+            Some(first) if stated && policy_and_scope_of(first) != policy_and_scope_of(word) => {
+                word.clone_into(first)
+            }
             Some(_) => {}
             None => other.topology_policies.push(word.to_owned()),
         }

@@ -1,11 +1,11 @@
-//! The object as the placement rules see it.
+//! Converts the object to the core's [`NodeTopology`].
 
 use pinfold_core::node_topology::{self, NodeTopology};
 
 use super::{NodeResourceTopology, NrtAttribute};
 
 impl NodeResourceTopology {
-    /// What the NodeResourceTopologyMatch plugin looks at.
+    /// The fields that the NodeResourceTopologyMatch plugin reads.
     #[must_use]
     pub fn to_core(&self) -> NodeTopology {
         let zone = |zone: &super::NrtZone| node_topology::Zone {

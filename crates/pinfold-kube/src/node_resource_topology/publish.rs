@@ -1,10 +1,10 @@
-//! What a node reports about itself.
+//! Builds the object that a node publishes.
 //!
-//! | number | meaning |
+//! | amount | meaning |
 //! |---|---|
-//! | capacity | all that the NUMA node has |
-//! | allocatable | without what is reserved |
-//! | available | without what pods hold for themselves alone |
+//! | capacity | the total of the NUMA node |
+//! | allocatable | without reserved amounts |
+//! | available | without what pods hold exclusively |
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ use super::convert::{POLICY, SCOPE};
 use super::{NodeResourceTopology, NrtAttribute, NrtCost, NrtResource, NrtVersion, NrtZone};
 use crate::meta::ObjectMeta;
 
-/// The label that says who writes an object.
+/// The label with the program that writes an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
-/// The report of the node `name` in v1alpha2: what its NUMA nodes have, and what is left of it. The same input gives
-/// the same object.
+/// The object of the node `name` in v1alpha2: the resources of its NUMA nodes and what is available of them. The same
+/// input gives the same object.
 #[must_use]
 pub fn publish(
     name: &str,
@@ -107,7 +107,7 @@ fn cpu(node: &NumaNode, occupancy: &Occupancy) -> NrtResource {
     resource("cpu", counts.map(whole))
 }
 
-/// Memory and hugepages, from the books where there are any, else from the machine.
+/// Memory and hugepages, from the memory manager's state if there is one, else from the machine.
 fn memory(node: &NumaNode, occupancy: &Occupancy) -> Vec<NrtResource> {
     let bytes = |bytes: u64| Quantity::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
     let mut rows: BTreeMap<ResourceName, [u64; 3]> = BTreeMap::new();
@@ -138,7 +138,7 @@ fn memory(node: &NumaNode, occupancy: &Occupancy) -> Vec<NrtResource> {
         .collect()
 }
 
-/// Devices by resource. A device that is near several NUMA nodes counts on each of them.
+/// Devices by resource. A device with several NUMA nodes counts on each of them.
 fn devices(node: &NumaNode, occupancy: &Occupancy) -> Vec<NrtResource> {
     let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     for device in &occupancy.devices {

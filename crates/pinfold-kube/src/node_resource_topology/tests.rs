@@ -27,7 +27,7 @@ fn errors(text: &str) -> String {
 }
 
 #[test]
-fn the_example_of_the_design_is_read_and_printed_back_the_same() {
+fn the_example_of_the_design_is_written_back_unchanged() {
     let object = one(EXAMPLE);
     assert_eq!(object.version, NrtVersion::V1Alpha1);
     assert_eq!(object.meta.name, "node1");
@@ -93,7 +93,7 @@ fn fits(request: &[(&str, i64)]) -> Vec<usize> {
         .map(|name| (name.into(), 100.into()))
         .into();
     let mut whole = one(EXAMPLE).to_core();
-    // The example reports no memory, which every Guaranteed pod asks for.
+    // The example reports no memory, which every Guaranteed pod requests.
     for zone in &mut whole.zones {
         zone.resources.push(ZoneResource {
             name: "memory".into(),
@@ -148,7 +148,7 @@ zones:
 ";
 
 #[test]
-fn fields_of_others_survive_at_every_level() {
+fn unknown_fields_are_kept_at_every_level() {
     let object = one(FOREIGN);
     for version in NrtVersion::ALL {
         let there = object.converted(version);
@@ -179,7 +179,7 @@ fn fields_of_others_survive_at_every_level() {
 }
 
 #[test]
-fn each_word_becomes_two_attributes_and_back() {
+fn each_policy_value_becomes_two_attributes_and_back() {
     let head = "kind: NodeResourceTopology\nmetadata: {name: a}\nzones: []\n";
     for (word, policy, scope) in POLICY_WORDS {
         let text = format!(
@@ -212,7 +212,7 @@ fn each_word_becomes_two_attributes_and_back() {
 }
 
 #[test]
-fn attributes_win_over_the_word_when_they_become_one() {
+fn attributes_have_precedence_over_the_policy_value() {
     let text = "
 apiVersion: topology.node.k8s.io/v1alpha2
 kind: NodeResourceTopology
@@ -247,7 +247,7 @@ zones: []
 }
 
 #[test]
-fn what_is_wrong_is_told_with_object_place_and_way_out() {
+fn errors_name_the_object_the_position_and_a_remedy() {
     let bad = "apiVersion: topology.node.k8s.io/v1alpha2
 kind: NodeResourceTopology
 metadata: {name: worker-1}
@@ -276,7 +276,7 @@ nrt.yaml:11:11: NodeResourceTopology/worker-1: zones[1].costs[0].value: expected
 }
 
 #[test]
-fn zones_of_one_name_and_amounts_that_grow_are_odd() {
+fn equal_zone_names_and_growing_amounts_are_warnings() {
     let text = "
 apiVersion: topology.node.k8s.io/v1alpha2
 kind: NodeResourceTopology

@@ -1,15 +1,15 @@
-//! Writing the object: known fields in the order of the API's reference, then what else was read.
+//! Writes the object: known fields in the order of the API reference, then unknown ones.
 
 use super::{KIND, NodeResourceTopology, NrtAttribute, NrtCost, NrtResource, NrtVersion, NrtZone};
 use crate::json_value::{JsonFields, JsonValue, map};
 
 impl NodeResourceTopology {
-    /// The object in its version, to be written as JSON or YAML. See [`NodeResourceTopology::converted`] for
-    /// the other version.
+    /// The object in its version, to be written as JSON or YAML. See [`NodeResourceTopology::converted`] for the other
+    /// version.
     #[must_use]
     pub fn content(&self) -> JsonValue {
         let policies: Vec<JsonValue> = self.topology_policies.iter().map(JsonValue::text).collect();
-        // v1alpha1 demands the list, v1alpha2 only knows it from old times.
+        // v1alpha1 requires the list; in v1alpha2 it is deprecated.
         let policies = (self.version == NrtVersion::V1Alpha1 || !policies.is_empty())
             .then_some(JsonValue::List(policies));
         let object = map([
@@ -27,12 +27,12 @@ impl NodeResourceTopology {
     }
 }
 
-/// A list; left out if it is empty.
+/// A list; `None` if it is empty.
 fn list<T>(items: &[T], item: fn(&T) -> JsonValue) -> Option<JsonValue> {
     (!items.is_empty()).then(|| JsonValue::List(items.iter().map(item).collect()))
 }
 
-/// Adds what else was read; what is known wins.
+/// Adds the unknown fields that were read; known ones have precedence.
 pub(crate) fn with_rest(object: JsonValue, rest: &JsonFields) -> JsonValue {
     let JsonValue::Map(mut members) = object else {
         return object;

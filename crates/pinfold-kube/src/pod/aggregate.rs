@@ -1,11 +1,11 @@
-//! What all containers of a pod need together.
+//! The total of the resources of a pod's containers.
 //!
-//! Mirrors `AggregateContainerRequests`: app containers and sidecars run together; an init container runs
-//! beside the sidecars before it; the larger of both is needed.
+//! Mirrors `AggregateContainerRequests`: app containers and sidecars run together; an init container runs together with
+//! the sidecars before it; the larger sum counts.
 
 use pinfold_core::pod::{Container, ResourceList};
 
-/// The sum of one list per container, over the whole life of the pod.
+/// The total of one list per container, over the lifetime of the pod.
 pub(crate) fn aggregate(
     init_containers: &[Container],
     containers: &[Container],

@@ -12,7 +12,7 @@ use crate::manifest::field::FieldRef;
 /// The restart policies of a container.
 const RESTART_POLICIES: &[&str] = &["Always", "OnFailure", "Never"];
 
-/// The containers under `key`, checked.
+/// Reads and validates the containers under `key`.
 pub(super) fn read_all<'n>(
     spec: &FieldRef<'n>,
     key: &str,
@@ -52,7 +52,7 @@ fn read<'n>(
     })
 }
 
-/// The container's name, which no other container of the pod may have.
+/// The container's name, which must be unique in the pod.
 fn name<'n>(
     container: &FieldRef<'n>,
     names: &mut BTreeMap<&'n str, Option<Position>>,
@@ -64,11 +64,11 @@ fn name<'n>(
     };
     let name = field.text("a container name", report)?;
     if !is_dns_label(name) {
-        let words = format!(
+        let message = format!(
             "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
              characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
         );
-        field.rejected(words, report);
+        field.rejected(message, report);
         return None;
     }
     if let Some(first) = names.insert(name, field.at()) {
@@ -90,7 +90,7 @@ fn restart_policy<'n>(container: &FieldRef<'n>, report: &mut DiagnosticReport) -
     Some(policy)
 }
 
-/// A name that can be part of a host name.
+/// Whether a name is a valid DNS label.
 fn is_dns_label(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let has_ends = !name.starts_with('-') && !name.ends_with('-');

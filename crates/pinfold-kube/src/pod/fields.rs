@@ -1,4 +1,4 @@
-//! The fields that pods and containers have in Kubernetes v1.36, to tell a misspelt one from a valid one.
+//! The fields of pods and containers in Kubernetes v1.36, to detect misspelt ones.
 
 /// The fields of a pod's `spec`.
 #[rustfmt::skip]

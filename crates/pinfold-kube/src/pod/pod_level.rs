@@ -1,8 +1,8 @@
-//! The resources of a pod as a whole (`spec.resources`).
+//! Pod-level resources (`spec.resources`).
 //!
-//! Mirrors `defaultHugePagePodLimits`, `defaultPodRequests` and `validatePodResources`: limits of hugepages and
-//! requests that the section leaves out come from the containers, other requests from the section's limits;
-//! the pod may not have less than its containers.
+//! Mirrors `defaultHugePagePodLimits`, `defaultPodRequests` and `validatePodResources`: missing limits of hugepages and
+//! missing requests come from the containers, other requests from the pod-level limits; the pod may not have less than
+//! its containers.
 
 use pinfold_core::pod::{Container, ResourceList};
 
@@ -13,7 +13,7 @@ use super::resources::{
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
 
-/// Reads, defaults and checks the section.
+/// Reads, defaults and validates the section.
 pub(super) fn read(
     section: &FieldRef<'_>,
     init_containers: &[Container],
@@ -21,8 +21,8 @@ pub(super) fn read(
     report: &mut DiagnosticReport,
 ) -> ResourceRequirements {
     if let Some(claims) = section.get("claims") {
-        let words = "Forbidden: claims may not be set for Resources at pod-level";
-        claims.rejected(words, report);
+        let message = "Forbidden: claims may not be set for Resources at pod-level";
+        claims.rejected(message, report);
     }
     let requests = aggregate(init_containers, containers, |container| &container.requests);
     let limits = aggregate(init_containers, containers, |container| &container.limits);
@@ -71,7 +71,7 @@ fn default_requests(resources: &mut ResourceRequirements, aggregate: &ResourceLi
     }
 }
 
-/// The pod must have as much as its containers together: requests, and limits of hugepages.
+/// Checks that the pod has at least the total of its containers: requests, and limits of hugepages.
 fn check_totals(
     resources: &ResourceRequirements,
     section: &FieldRef<'_>,
@@ -93,15 +93,15 @@ fn check_totals(
         if let Some(amount) = own.get(name)
             && total > amount
         {
-            let words = format!(
+            let message = format!(
                 "Invalid value: \"{amount}\": must be greater than or equal to aggregate container {list} of {total}"
             );
-            amount_field(section, list, name.as_str()).rejected(words, report);
+            amount_field(section, list, name.as_str()).rejected(message, report);
         }
     }
 }
 
-/// No container may have a higher limit than the pod.
+/// Checks that no container has a higher limit than the pod.
 fn check_containers(
     resources: &ResourceRequirements,
     containers: &[Container],
@@ -117,10 +117,10 @@ fn check_containers(
                 && limit > most
             {
                 let container = &container.name;
-                let words = format!(
+                let message = format!(
                     "Invalid value: \"{limit}\" of container {container}: must be less than or equal to pod limits of {most}"
                 );
-                amount_field(section, "limits", name.as_str()).rejected(words, report);
+                amount_field(section, "limits", name.as_str()).rejected(message, report);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A `resources` section: requests and limits, defaulted and checked as the API server does.
+//! A `resources` section: requests and limits, defaulted and validated as the API server does.
 //!
 //! Mirrors `SetDefaults_ResourceList`, the container part of `SetDefaults_Pod`, and
 //! `validateResourceRequirements`.
@@ -12,22 +12,22 @@ use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::manifest::field::FieldRef;
 use crate::suggest;
 
-/// Requests and limits; a section that is not there is `None`.
+/// Requests and limits; `None` if missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ResourceRequirements {
     pub(super) requests: Option<ResourceList>,
     pub(super) limits: Option<ResourceList>,
 }
 
-/// Which resources a section may name.
+/// Which resource names a section allows.
 pub(super) trait ResourceNameRule {
-    /// Why `name` may not stand here; `None` if it may.
+    /// Why `name` is not allowed; `None` if it is.
     fn rejection(name: &str) -> Option<String>;
-    /// The names that are most likely meant.
+    /// Names to suggest instead.
     const USUAL: &'static [&'static str];
 }
 
-/// What a container may ask for.
+/// The resource names that a container may request.
 pub(super) struct ContainerResource;
 
 impl ResourceNameRule for ContainerResource {
@@ -52,7 +52,7 @@ impl ResourceNameRule for ContainerResource {
     ];
 }
 
-/// What a pod may ask for as a whole.
+/// The resource names that a pod may request at pod level.
 pub(super) struct PodResource;
 
 impl ResourceNameRule for PodResource {
@@ -68,7 +68,7 @@ impl ResourceNameRule for PodResource {
 }
 
 impl ResourceRequirements {
-    /// Reads the section; amounts come out as the API server stores them.
+    /// Reads the section; amounts are converted to the form that the API server stores.
     pub(super) fn read<N: ResourceNameRule>(
         section: &FieldRef<'_>,
         report: &mut DiagnosticReport,
@@ -80,7 +80,7 @@ impl ResourceRequirements {
         }
     }
 
-    /// Whatever has a limit and no request requests its limit.
+    /// Sets each missing request to its limit.
     pub(super) fn default_requests(&mut self) {
         let Some(limits) = &self.limits else {
             return;
@@ -91,8 +91,8 @@ impl ResourceRequirements {
         }
     }
 
-    /// Notes what the API server rejects: requests above limits, requests that must equal limits and do
-    /// not, and hugepages alone.
+    /// Adds an error for what the API server rejects: requests above limits, requests that must equal limits and do
+    /// not, and hugepages without CPU or memory.
     pub(super) fn check<N: ResourceNameRule>(
         &self,
         section: &FieldRef<'_>,
@@ -103,7 +103,7 @@ impl ResourceRequirements {
         let limits = self.limits.as_ref().unwrap_or(&none);
         for (name, request) in requests {
             let name = name.as_str();
-            let words = match limits.get(name) {
+            let message = match limits.get(name) {
                 Some(limit) if request != limit && !may_overcommit(name) => {
                     format!(
                         "Invalid value: \"{request}\": must be equal to {name} limit of {limit}"
@@ -117,7 +117,7 @@ impl ResourceRequirements {
                 }
                 _ => continue,
             };
-            amount_field(section, "requests", name).rejected(words, report);
+            amount_field(section, "requests", name).rejected(message, report);
         }
         let names = || {
             requests
@@ -132,14 +132,14 @@ impl ResourceRequirements {
     }
 }
 
-/// Where the amount of `name` is written, or else its section.
+/// The field with the amount of `name`, or else its section.
 pub(super) fn amount_field<'n>(section: &FieldRef<'n>, list: &str, name: &str) -> FieldRef<'n> {
     let list = section.get(list);
     let amount = list.as_ref().and_then(|list| list.get(name));
     amount.or(list).unwrap_or_else(|| section.clone())
 }
 
-/// A misspelt `requests` would silently ask for nothing.
+/// Adds an error for unknown fields: a misspelt `requests` would silently request nothing.
 fn reject_unknown(section: &FieldRef<'_>, report: &mut DiagnosticReport) {
     for (key, at) in section.unknown(fields::RESOURCES) {
         let hint = Some(suggest::hint(key, fields::RESOURCES));
@@ -156,13 +156,13 @@ fn list<N: ResourceNameRule>(
     let map = section.get_map(key, "a mapping of resources to amounts", report)?;
     let mut list = ResourceList::new();
     for (name, field) in map.members() {
-        if let Some(words) = N::rejection(name) {
+        if let Some(message) = N::rejection(name) {
             let meant = suggest::nearest(name, N::USUAL.iter().copied());
             let hint = meant.map(|meant| format!("did you mean {meant:?}?"));
             report.error(
                 field.at(),
                 field.path(),
-                DiagnosticKind::Rejected(words),
+                DiagnosticKind::Rejected(message),
                 hint,
             );
             continue;
@@ -179,7 +179,7 @@ fn list<N: ResourceNameRule>(
 /// The amount as the API server stores it: rounded up to thousandths, in canonical form.
 pub(super) fn stored(amount: Quantity) -> Quantity {
     let rounded = Quantity::milli(amount.milli_value());
-    // Thousandths of amounts beyond nine quadrillion do not fit; they stay as they are.
+    // Thousandths of amounts above nine quadrillion do not fit; such amounts are not rounded.
     let fits = rounded >= amount && rounded < amount + Quantity::milli(1);
     let rounded = match fits && rounded != amount {
         true => rounded,
@@ -217,7 +217,7 @@ fn is_multiple(amount: &Quantity, size: &str) -> bool {
 
 const HUGEPAGES: &str = "hugepages-";
 
-/// Whether it is a size of hugepages.
+/// Whether the name is a hugepages resource.
 pub(super) fn is_hugepages(name: &str) -> bool {
     name.starts_with(HUGEPAGES)
 }
@@ -226,12 +226,12 @@ fn is_standard(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name)
 }
 
-/// A resource of Kubernetes itself under its full name.
+/// Whether the name is a native resource with its domain prefix.
 fn is_prefixed_native(name: &str) -> bool {
     name.contains("kubernetes.io/") && is_qualified(name)
 }
 
-/// Whether it names a device or other resource of a vendor: `vendor.com/device`. Mirrors `IsExtendedResourceName`.
+/// Whether the name is an extended resource: `vendor.com/device`. Mirrors `IsExtendedResourceName`.
 #[must_use]
 pub fn is_extended(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
@@ -244,7 +244,7 @@ pub(super) fn may_overcommit(name: &str) -> bool {
     is_native && !is_hugepages(name)
 }
 
-/// A DNS subdomain, a slash, and a name of letters, digits, `-`, `_` and `.`.
+/// Whether the name is a DNS subdomain, a slash, and a name of letters, digits, `-`, `_` and `.`.
 fn is_qualified(name: &str) -> bool {
     let Some((domain, name)) = name.split_once('/') else {
         return false;

@@ -130,7 +130,7 @@ fn resources_that_the_api_server_rejects_are_rejected() {
     let here = |path: &str, column: usize| {
         format!("f.yaml:7:{column}: spec.containers[0].resources{path}: ")
     };
-    for (section, column, path, words) in [
+    for (section, column, path, message) in [
         (
             "{requests: {cpu: 2}, limits: {cpu: 1}}",
             33,
@@ -205,7 +205,7 @@ fn resources_that_the_api_server_rejects_are_rejected() {
             "expected a mapping with requests and limits, found a list",
         ),
     ] {
-        let expected = here(path, column) + words;
+        let expected = here(path, column) + message;
         assert_eq!(rejection(&with_resources(section)), expected);
     }
 }
@@ -369,8 +369,8 @@ fn a_pod_may_not_have_less_than_its_containers() {
         let found = rejection(&pod_level(section, container, "{}"));
         let expected: String = expected.into();
         assert_eq!(
-            found.split_once(": ").map(|(_, words)| words),
-            expected.split_once(": ").map(|(_, words)| words)
+            found.split_once(": ").map(|(_, message)| message),
+            expected.split_once(": ").map(|(_, message)| message)
         );
     }
 }
@@ -460,7 +460,7 @@ fn kinds_without_pods_are_skipped_or_rejected() {
     assert_eq!(read.value.len(), 1);
     assert_eq!(
         read.warnings[0].to_string(),
-        "f.yaml:2:7: kind: a Service has no effect here"
+        "f.yaml:2:7: kind: Service ignored: it has no pods"
     );
     for (api_version, kind, expected) in [
         (

@@ -1,4 +1,4 @@
-//! Volcano's Job: tasks of pods, each with a topology policy that becomes an annotation of its pods.
+//! Volcano's Job: tasks with pods, each with a topology policy that becomes an annotation of its pods.
 //!
 //! Mirrors `createJobPod`: pods are named `<job>-<task>-<number>`.
 

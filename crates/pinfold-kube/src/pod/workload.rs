@@ -1,4 +1,4 @@
-//! Objects that are pods or make pods.
+//! Pods, and objects that create pods.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
 use crate::suggest;
 
-/// A kind that stands for pods.
+/// A kind of object that creates pods.
 struct WorkloadKind {
     name: &'static str,
-    /// The API groups it is found in.
+    /// The API groups of the kind.
     groups: &'static [&'static str],
-    /// The API version to use.
+    /// The current API version.
     api_version: &'static str,
-    /// The path from the object to the specification that holds the pod template and the number of pods.
+    /// The path from the object to the spec with the pod template and the number of pods.
     controller: &'static [&'static str],
-    /// The field with the number of pods; `None` for exactly one.
+    /// The field with the number of pods; `None` for exactly one pod.
     count: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ const KINDS: &[WorkloadKind] = &[
     },
 ];
 
-/// Kinds that often share a file with pods and have none.
+/// Kinds without pods that are often in the same file.
 #[rustfmt::skip]
 const WITHOUT_PODS: &[&str] = &[
     "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Endpoints",
@@ -91,7 +91,7 @@ const WITHOUT_PODS: &[&str] = &[
     "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount", "StorageClass",
 ];
 
-/// Adds the pods that the object stands for.
+/// Adds the pods of the object.
 pub(super) fn expand(
     document: &Document,
     pods: &mut Vec<PodObject>,
@@ -106,14 +106,14 @@ pub(super) fn expand(
         return expand_volcano_job(document, pods, report);
     }
     if !kind.groups.contains(&group) {
-        let words = format!(
+        let message = format!(
             "no matches for kind {:?} in version {:?}",
             kind.name,
             document.api_version()
         );
         let hint = Some(format!("use {}", kind.api_version));
         let at = object.get("apiVersion").and_then(|field| field.at());
-        return report.error(at, "apiVersion", DiagnosticKind::Rejected(words), hint);
+        return report.error(at, "apiVersion", DiagnosticKind::Rejected(message), hint);
     }
     let Some(mut meta) = ObjectMeta::read(&object, report) else {
         return;
@@ -182,7 +182,7 @@ fn expand_template(
     push_replicas(&model, first, count, document, pods, report);
 }
 
-/// Adds `count` pods like the model, numbered from `first` on.
+/// Adds `count` copies of the pod `model`, numbered from `first`.
 pub(super) fn push_replicas(
     model: &PodObject,
     first: u64,
@@ -201,7 +201,7 @@ pub(super) fn push_replicas(
     }
 }
 
-/// The pod of that number.
+/// The copy with this number.
 fn replica(model: &PodObject, number: u64) -> PodObject {
     let mut pod = model.clone();
     pod.meta.name = format!("{}-{number}", model.meta.name);
@@ -211,7 +211,7 @@ fn replica(model: &PodObject, number: u64) -> PodObject {
     pod
 }
 
-/// How many pods run at a time.
+/// The number of pods that run at the same time.
 fn count(kind: &WorkloadKind, controller: &FieldRef<'_>, report: &mut DiagnosticReport) -> u64 {
     let mut number = |key: &str| count_of(controller, key, report);
     let Some(field) = kind.count else {
@@ -235,14 +235,14 @@ pub(super) fn count_of(
     match u64::try_from(number) {
         Ok(number) => Some(number),
         Err(_) => {
-            let words = format!("Invalid value: {number}: must be greater than or equal to 0");
-            field.rejected(words, report);
+            let message = format!("Invalid value: {number}: must be greater than or equal to 0");
+            field.rejected(message, report);
             None
         }
     }
 }
 
-/// The number of a stateful set's first pod.
+/// The ordinal of a StatefulSet's first pod.
 fn first_ordinal(
     kind: &WorkloadKind,
     controller: &FieldRef<'_>,
@@ -276,7 +276,7 @@ pub(super) fn pod(
         return None;
     }
     if containers.is_empty() {
-        // Either the list is empty, or what is wrong with its items has been told.
+        // Either the list is empty, or there are errors about its items.
         if spec
             .get_list("containers", "a list", &mut DiagnosticReport::new(""))
             .is_empty()
@@ -315,7 +315,7 @@ pub(super) fn pod(
     })
 }
 
-/// What the runtime class of the pod costs.
+/// The overhead of the pod's runtime class.
 fn overhead(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> ResourceList {
     let list = spec.get_map("overhead", "amounts by resource", report);
     let amounts = list.iter().flat_map(FieldRef::members);
@@ -343,7 +343,7 @@ fn reject_kind(document: &Document, report: &mut DiagnosticReport) {
         return;
     };
     if WITHOUT_PODS.contains(&kind) {
-        return field.warn(DiagnosticKind::NoEffect(format!("a {kind}")), None, report);
+        return field.warn(DiagnosticKind::NoPods(kind.to_owned()), None, report);
     }
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let expected = "a kind that has pods";

@@ -1,20 +1,20 @@
-//! [`Selector`]: which nodes a pod wants: `nodeSelector`, and the required part of its node affinity.
+//! [`Selector`]: a pod's `nodeSelector` and the required part of its node affinity.
 
 use std::collections::BTreeMap;
 
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
 
-/// Which nodes a pod wants. All nodes, if it says nothing.
+/// The nodes that a pod selects; all nodes if it selects none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// Labels that a node must have.
     labels: BTreeMap<String, String>,
-    /// At least one of these must hold; `None` if none is required.
+    /// At least one of these terms must match; `None` if there are none.
     any_of: Option<Vec<Term>>,
 }
 
-/// All of it must hold. An empty one never does.
+/// All requirements must match. An empty term never matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Term {
     labels: Vec<Requirement>,
@@ -48,24 +48,26 @@ impl Selector {
         }
     }
 
-    /// Whether a node of this name with these labels is wanted.
+    /// Whether a node with this name and these labels is selected.
     #[must_use]
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {
         let mut wanted = self.labels.iter();
         if !wanted.all(|(key, value)| labels.get(key) == Some(value)) {
             return false;
         }
-        let holds = |term: &Term| {
-            let label = |one: &Requirement| one.holds(labels.get(&one.key).map(String::as_str));
-            // A node has no other field to select by.
-            let field = |one: &Requirement| one.key == "metadata.name" && one.holds(Some(name));
+        let matches_value = |term: &Term| {
+            let label =
+                |one: &Requirement| one.matches_value(labels.get(&one.key).map(String::as_str));
+            // `metadata.name` is the only node field that can be selected by.
+            let field =
+                |one: &Requirement| one.key == "metadata.name" && one.matches_value(Some(name));
             !(term.labels.is_empty() && term.names.is_empty())
                 && term.labels.iter().all(label)
                 && term.names.iter().all(field)
         };
         self.any_of
             .as_ref()
-            .is_none_or(|terms| terms.iter().any(holds))
+            .is_none_or(|terms| terms.iter().any(matches_value))
     }
 }
 
@@ -96,8 +98,8 @@ fn text(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> Strin
 }
 
 impl Requirement {
-    /// Whether it holds for the value that a node has, if it has one.
-    fn holds(&self, found: Option<&str>) -> bool {
+    /// Whether the requirement matches a node's value, if it has one.
+    fn matches_value(&self, found: Option<&str>) -> bool {
         let listed = || found.is_some_and(|found| self.values.iter().any(|value| value == found));
         let compared = || {
             let found: i64 = found?.parse().ok()?;

@@ -1,20 +1,19 @@
-//! The checksum inside a state file.
+//! The checksum of a state file.
 //!
-//! Mirrors `checksum.New` and `checksum.Verify` of the kubelet's checkpoint manager: FNV-1a over the text
-//! that Go's `spew` prints of the content while its checksum field is 0. The files of the CPU and memory
-//! managers print the whole content; in the printed type name the format's number is left out, because the
-//! first kubelets had only one format. A checksum of 0 is accepted without a look in the formats that
-//! existed before checksums did.
+//! Mirrors `checksum.New` and `checksum.Verify` of the kubelet's checkpoint manager: FNV-1a over the text that Go's
+//! `spew` prints of the content while its checksum field is 0. The CPU and memory managers print the whole content; the
+//! printed type name has no format number, because the first kubelets had only one format. A checksum of 0 is accepted
+//! unchecked in the formats that existed before checksums.
 
 use crate::go::record::fnv32a;
 use crate::state::Fault;
 
-/// The checksum of a state file, and how it comes about.
+/// The checksum of a state file, and the text it is computed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    /// The number in the file; 0 if there is none.
+    /// The checksum in the file; 0 if there is none.
     pub stored: u64,
-    /// The text that is hashed.
+    /// The hashed text.
     pub text: String,
 }
 
@@ -25,13 +24,13 @@ impl Checksum {
         fnv32a(&self.text)
     }
 
-    /// Whether the number in the file is the checksum of the content.
+    /// Whether the checksum in the file matches the content.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.stored == u64::from(self.computed())
     }
 
-    /// The error if it is not.
+    /// Returns an error if the checksum does not match.
     pub(super) fn verify(&self) -> Result<(), Fault> {
         match self.is_valid() {
             true => Ok(()),

@@ -1,13 +1,12 @@
-//! The CPU manager's file, `cpu_manager_state`: which CPUs are whose, and which are shared.
+//! The CPU manager's file, `cpu_manager_state`: exclusive CPUs by container, and the shared pool.
 //!
-//! Mirrors `restoreState` and `storeState` of the CPU manager's checkpointed state. With pod-level
-//! management the kubelet tries format 3, then 2, then 1, and migrates upward; without it, 2 and 1. The
-//! error it reports is that of the last attempt, so a file of format 2 with a wrong checksum is rejected for
-//! not having the shape of format 1.
+//! Mirrors `restoreState` and `storeState` of the CPU manager's checkpointed state. With pod-level management the
+//! kubelet tries format 3, then 2, then 1, and migrates upward; without it, 2 and 1. It reports the error of the last
+//! attempt, so a file of format 2 with a wrong checksum is rejected for not being of format 1.
 //!
-//! Two things of v1.36 are worth knowing. A file whose checksum is 0 is never good as format 3 but always as
-//! format 2; its pod entries are then used unchecked. And format 4 is written by later kubelets only; a file
-//! that has its fields is read here by their rules, where v1.36 would read its format 2 half unchecked.
+//! Two details of v1.36: a file whose checksum is 0 is never valid as format 3 but always as format 2, and its pod
+//! entries are then used unchecked. Format 4 is written by later kubelets only; a file with its fields is parsed here
+//! by their rules, where v1.36 would parse its format 2 partly unchecked.
 
 use std::collections::BTreeMap;
 
@@ -26,16 +25,16 @@ use format::{
     CpuCheckpointData, CpuFormat1, CpuFormat2, CpuFormat3, CpuFormat4, CpuPodEntries, CpuPodEntry,
 };
 
-/// What the CPU manager has given to whom.
+/// The assignments of the CPU manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuManagerState {
-    /// The policy it was given under: `none` or `static`.
+    /// The policy: `none` or `static`.
     pub policy: String,
     /// The shared pool.
     pub default_cpus: CpuSet,
     /// Exclusive CPUs by pod and container.
     pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>,
-    /// CPUs of pods that are managed as a whole.
+    /// CPUs of pods with pod-level resources.
     pub pods: BTreeMap<PodUid, CpuSet>,
 }
 
@@ -48,14 +47,14 @@ pub enum CpuStateFormat {
     V2,
     /// With pod entries; what v1.36 writes with pod-level management.
     V3,
-    /// As format 3, unchecked, and the same once more as a text with a checksum of its own; after v1.36.
+    /// Format 3 unchecked, and a copy as text with its own checksum; after v1.36.
     V4,
 }
 
-/// The containers that run when the file is read, by runtime id: the oldest format knows them so.
+/// The running containers by runtime id, for format 1, which has no other ids.
 pub type RunningContainers = BTreeMap<String, (PodUid, ContainerName)>;
 
-/// How to read the file.
+/// The options of restoring the file.
 #[derive(Clone, Debug)]
 pub struct CpuRestore<'a> {
     /// The path of the file, for messages.
@@ -69,10 +68,10 @@ pub struct CpuRestore<'a> {
 }
 
 impl CpuManagerState {
-    /// Reads a file as the kubelet does when it starts. Also tells its format.
+    /// Restores a file as the kubelet does when it starts. Also returns its format.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it rejects.
+    /// With the kubelet's message for every file it rejects.
     pub fn restore(
         bytes: &[u8],
         restore: &CpuRestore<'_>,
@@ -91,8 +90,8 @@ impl CpuManagerState {
         })
     }
 
-    /// The file's content as the kubelet writes it. Format 1 cannot be written any more and gives format 2;
-    /// pod entries are lost below format 3.
+    /// The file's content as the kubelet writes it. Format 1 is written as format 2; pod entries are lost below format
+    /// 3.
     #[must_use]
     pub fn write(&self, format: CpuStateFormat) -> String {
         let mut out = String::new();
@@ -112,10 +111,10 @@ impl CpuManagerState {
         out
     }
 
-    /// The file's checksum, seen as the newest format under which it is valid, or as format 2 if under none.
+    /// The file's checksum in the newest format in which it is valid, or in format 2 if in none.
     ///
     /// # Errors
-    /// If the content does not have the shape of any format.
+    /// If the content is not of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, CpuStateFormat), Fault> {
         check_size(bytes)?;
         let mut newer = CpuFormat3::new();
@@ -132,7 +131,7 @@ impl CpuManagerState {
     }
 }
 
-/// Finds the format under which the file is good.
+/// Finds the format in which the file is valid.
 fn load(
     bytes: &[u8],
     restore: &CpuRestore<'_>,
@@ -148,12 +147,12 @@ fn load(
         return Ok((file.into(), CpuStateFormat::V3));
     }
     let (mut data, format) = load_format2(bytes, restore)?;
-    // What the failed attempt read of the pod entries stays.
+    // The pod entries decoded by the failed attempt are kept.
     data.pod_entries = file.pod_entries;
     Ok((data, format))
 }
 
-/// The content of a file of format 4; `None` if it is of an older one.
+/// The content of a file of format 4; `None` if it has an older format.
 fn load_format4(bytes: &[u8]) -> Result<Option<CpuCheckpointData>, Fault> {
     let mut file = CpuFormat4::default();
     let shape = unmarshal(bytes, &mut file)
@@ -181,7 +180,7 @@ fn load_format2(
     let is_good = unmarshal(bytes, &mut file).is_ok()
         && (file.checksum.0 == 0
             || file.checksum().is_valid()
-            // v1.36 once wrote the number into the type name; it accepts that only without pod-level management.
+            // v1.36 once wrote the format number into the type name; it accepts that only without pod-level management.
             || (!uses_pod_entries(restore.pod_level) && file.numbered_checksum().is_valid()));
     if is_good {
         return Ok((file.into(), CpuStateFormat::V2));

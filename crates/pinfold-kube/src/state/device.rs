@@ -1,8 +1,8 @@
-//! The device manager's file, `kubelet_internal_checkpoint`: which devices are whose.
+//! The device manager's file, `kubelet_internal_checkpoint`: devices by container.
 //!
-//! Mirrors `readCheckpoint` and `writeCheckpoint` of the device manager. There is one format; a checksum of 0
-//! is not accepted; only the inner part is protected. Go prints `nil` and empty lists differently, so the
-//! checksum sees whether a list was missing.
+//! Mirrors `readCheckpoint` and `writeCheckpoint` of the device manager. There is one format; a checksum of 0 is not
+//! accepted; the checksum covers only the inner part. Go prints `nil` and empty lists differently, so the checksum
+//! depends on whether a list was missing.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use format::{
     Bytes, DeviceCheckpointData, DeviceCheckpointFile, DevicesPerNode, NodeKey, PodDevicesEntry,
 };
 
-/// Which devices the device manager has given to whom.
+/// The assignments of the device manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceManagerState {
-    /// Who holds what, in the order of the file.
+    /// The entries, in the order of the file.
     pub entries: Vec<DeviceEntry>,
     /// The healthy devices of every resource when the file was written, in its order.
     pub registered: BTreeMap<ResourceName, Vec<String>>,
 }
 
-/// The devices of one resource that one container holds.
+/// The devices of one resource assigned to one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceEntry {
     /// The pod.
@@ -37,21 +37,20 @@ pub struct DeviceEntry {
     pub container: ContainerName,
     /// The resource.
     pub resource: ResourceName,
-    /// Device ids by NUMA node; `None` for devices that belong to no node.
+    /// Device ids by NUMA node; `None` for devices without a node.
     pub devices: BTreeMap<Option<NodeId>, Vec<String>>,
-    /// What the plugin answered, as it came over the wire (`ContainerAllocateResponse`).
+    /// The plugin's encoded response (`ContainerAllocateResponse`).
     pub response: Vec<u8>,
 }
 
-/// The number of the node of devices without one.
+/// The key of devices without a NUMA node.
 const NO_NODE: i64 = -1;
 
 impl DeviceManagerState {
-    /// Reads a file as the kubelet does when it starts.
+    /// Restores a file as the kubelet does when it starts.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it rejects; and if the file names a NUMA node that no
-    /// machine has.
+    /// With the kubelet's message for every file it rejects; and if the file names a NUMA node that no machine has.
     pub fn restore(bytes: &[u8], file: &str) -> Result<Self, RestoreError> {
         let restored = read(bytes).and_then(|content| {
             content.checksum().verify()?;
@@ -80,7 +79,7 @@ impl DeviceManagerState {
     /// The file's checksum.
     ///
     /// # Errors
-    /// If the content does not have the shape of the format.
+    /// If the content is not of this format.
     pub fn checksum(bytes: &[u8]) -> Result<Checksum, Fault> {
         Ok(read(bytes)?.checksum())
     }

@@ -1,4 +1,4 @@
-//! [`StateFiles`]: the three files of one node as core values, for a ledger to start from.
+//! [`StateFiles`]: the three state files of a node, converted to the core's state for restoring a ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use pinfold_core::quantity::Quantity;
 
 use super::{CpuManagerState, DeviceManagerState, MemoryManagerState};
 
-/// What a node's state files say; a file that is not there says nothing.
+/// The state files of a node; `None` for a missing file.
 #[derive(Clone, Debug, Default)]
 pub struct StateFiles {
     /// `cpu_manager_state`.
@@ -24,8 +24,8 @@ pub struct StateFiles {
 }
 
 impl StateFiles {
-    /// What to restore a ledger from. Where a file is missing or was written by a manager that manages nothing, it is
-    /// as on the `empty` node.
+    /// The state to restore a ledger from. For a missing file, or one of a manager with the policy `none`, the state of
+    /// the `empty` node is used.
     #[must_use]
     pub fn to_saved_state(&self, empty: &LedgerState) -> SavedState {
         let cpus = self.cpus.as_ref().filter(|cpus| cpus.policy == "static");
@@ -47,8 +47,8 @@ impl StateFiles {
         }
     }
 
-    /// The devices that plugins offered when the files were written. Where a device lies is known only while
-    /// somebody holds it.
+    /// The devices that plugins offered when the files were written. The NUMA node of a device is known only while it
+    /// is allocated.
     #[must_use]
     pub fn offers(&self) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let mut offers: BTreeMap<ResourceName, AdvertisedDevices> = BTreeMap::new();
@@ -82,8 +82,8 @@ impl StateFiles {
         offers
     }
 
-    /// The pods that hold something and are not among the `known`: guaranteed pods that ask for exactly what they
-    /// hold. The files know their ids, not their names.
+    /// The pods in the files that are not among the `known`: Guaranteed pods that request exactly what they hold. The
+    /// files have their uids, not their names.
     #[must_use]
     pub fn unlisted_pods(&self, known: &BTreeSet<PodUid>) -> Vec<Pod> {
         let mut found = PodsFromState::default();
@@ -152,7 +152,7 @@ fn device_state(file: &DeviceManagerState) -> device::DeviceState {
     state
 }
 
-/// Pods put together from what they hold.
+/// Builds pods from the resources in the state files.
 #[derive(Default)]
 struct PodsFromState {
     containers: BTreeMap<PodUid, BTreeMap<ContainerName, ResourceList>>,
@@ -166,7 +166,7 @@ impl PodsFromState {
     }
 
     fn whole(&mut self, pod: &PodUid) -> &mut ResourceList {
-        // A pod needs a container; one that is not in the files holds nothing of its own.
+        // A pod needs a container; one that is not in the files holds no resources.
         self.containers.entry(pod.clone()).or_default();
         self.whole.entry(pod.clone()).or_default()
     }
@@ -182,7 +182,7 @@ impl PodsFromState {
             }
             let whole = self.whole.remove(&uid);
             let containers = containers.into_iter().map(|(name, mut list)| {
-                // Only guaranteed containers hold CPUs, and those ask for memory, managed or not.
+                // Only Guaranteed containers hold CPUs, and those request memory, managed or not.
                 list.entry(memory_resource())
                     .or_insert_with(|| Quantity::from(1));
                 Container {

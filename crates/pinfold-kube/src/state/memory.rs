@@ -1,8 +1,8 @@
-//! The memory manager's file, `memory_manager_state`: memory and hugepages of every NUMA node, and whose.
+//! The memory manager's file, `memory_manager_state`: memory and hugepages of every NUMA node, and their assignments.
 //!
-//! Mirrors `restoreState` and `storeState` of the memory manager's checkpointed state. With pod-level
-//! management the kubelet tries format 2, then 1; without it, 1 only. As for CPUs, a file whose checksum is 0
-//! is good as format 1 only, and with pod-level management its pod entries are then used unchecked.
+//! Mirrors `restoreState` and `storeState` of the memory manager's checkpointed state. With pod-level management the
+//! kubelet tries format 2, then 1; without it, 1 only. As for CPUs, a file whose checksum is 0 is valid as format 1
+//! only, and with pod-level management its pod entries are then used unchecked.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +21,23 @@ mod format;
 
 use format::{MemoryCheckpointContent, MemoryFormat1, MemoryFormat2};
 
-/// What the memory manager has given to whom.
+/// The assignments of the memory manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryManagerState {
-    /// The policy it was given under: `None`, `Static` or `BestEffort`.
+    /// The policy: `None`, `Static` or `BestEffort`.
     pub policy: String,
     /// The NUMA nodes.
     pub nodes: BTreeMap<NodeId, NumaNodeMemory>,
     /// Memory blocks by pod and container, in the order of the file.
     pub containers: BTreeMap<PodUid, BTreeMap<ContainerName, Vec<MemoryBlock>>>,
-    /// Memory blocks of pods that are managed as a whole.
+    /// Memory blocks of pods with pod-level resources.
     pub pods: BTreeMap<PodUid, Vec<MemoryBlock>>,
 }
 
 /// The memory of one NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaNodeMemory {
-    /// How many blocks lie on it.
+    /// The number of assignments on it.
     pub assignments: i64,
     /// The node and those it is grouped with.
     pub cells: NodeSet,
@@ -54,7 +54,7 @@ pub enum MemoryStateFormat {
     V2,
 }
 
-/// How to read the file.
+/// The options of restoring the file.
 #[derive(Clone, Debug)]
 pub struct MemoryRestore<'a> {
     /// The path of the file, for messages.
@@ -66,11 +66,10 @@ pub struct MemoryRestore<'a> {
 }
 
 impl MemoryManagerState {
-    /// Reads a file as the kubelet does when it starts. Also tells its format.
+    /// Restores a file as the kubelet does when it starts. Also returns its format.
     ///
     /// # Errors
-    /// With the kubelet's own message for every file it rejects; and if the file names a NUMA node that no
-    /// machine has.
+    /// With the kubelet's message for every file it rejects; and if the file names a NUMA node that no machine has.
     pub fn restore(
         bytes: &[u8],
         restore: &MemoryRestore<'_>,
@@ -109,10 +108,10 @@ impl MemoryManagerState {
         out
     }
 
-    /// The file's checksum, seen as format 2 if it is valid as such, or else as format 1.
+    /// The file's checksum in format 2 if it is valid in it, or else in format 1.
     ///
     /// # Errors
-    /// If the content does not have the shape of any format.
+    /// If the content is not of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, MemoryStateFormat), Fault> {
         check_size(bytes)?;
         let mut newer = MemoryFormat2::new();
@@ -125,7 +124,7 @@ impl MemoryManagerState {
     }
 }
 
-/// Finds the format under which the file is good.
+/// Finds the format in which the file is valid.
 fn load(
     bytes: &[u8],
     pod_level: PodLevel,
@@ -141,7 +140,7 @@ fn load(
         return Ok((file.into(), MemoryStateFormat::V2));
     }
     let mut content = MemoryCheckpointContent::from(load_format1(bytes, pod_level)?);
-    // What the failed attempt read of the pod entries stays.
+    // The pod entries decoded by the failed attempt are kept.
     content.pod_entries = file.pod_entries;
     Ok((content, MemoryStateFormat::V1))
 }
@@ -149,7 +148,7 @@ fn load(
 fn load_format1(bytes: &[u8], pod_level: PodLevel) -> Result<MemoryFormat1, Fault> {
     let mut file = MemoryFormat1::new();
     unmarshal(bytes, &mut file).map_err(Fault::Json)?;
-    // The number of the format in the type name is accepted only without pod-level management.
+    // A format number in the type name is accepted only without pod-level management.
     let is_good = file.checksum.0 == 0
         || (!uses_pod_entries(pod_level) && file.numbered_checksum().is_valid());
     if !is_good {

@@ -1,7 +1,7 @@
-//! [`Numatopology`]: what Volcano's resource exporter reports about one node.
+//! [`Numatopology`]: the object that Volcano's resource exporter writes for one node.
 //!
-//! The scheduler's cache is forgiving: a CPU list it cannot read is empty, a CPU without a number is CPU 0, a
-//! reservation it cannot read is none. Exact mode repeats that with warnings, sound mode rejects the object.
+//! The scheduler's cache is lenient: an invalid CPU list is empty, a CPU without a number is CPU 0, an invalid
+//! reservation is none. Exact mode repeats that with warnings, sound mode rejects the object.
 
 use std::collections::BTreeMap;
 
@@ -24,74 +24,74 @@ pub const API_VERSION: &str = "nodeinfo.volcano.sh/v1alpha1";
 /// The kind.
 pub const KIND: &str = "Numatopology";
 
-/// What one node reports. Its name is the node's.
+/// The CPUs of a node. The object's name is the node's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numatopology {
     /// Name, labels and annotations.
     pub meta: ObjectMeta,
     /// `CPUManagerPolicy` and `TopologyManagerPolicy`.
     pub policies: BTreeMap<String, String>,
-    /// What is kept from pods, by resource.
+    /// The reserved amount of each resource.
     pub reserved: BTreeMap<String, String>,
-    /// What there is, by resource; only `cpu` is in use.
+    /// The CPUs of each resource; only `cpu` is used.
     pub resources: BTreeMap<String, ResourceInfo>,
-    /// Where each CPU sits, by its id.
+    /// The core, socket and NUMA node of each CPU, by its id.
     pub cpus: BTreeMap<String, CpuInfo>,
-    /// Pods with CPUs of their own.
+    /// Pods with exclusive CPUs.
     pub pods: Vec<PodAllocation>,
-    /// Everything else in `spec`.
+    /// All other fields of `spec`.
     pub spec_rest: JsonFields,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
 /// One resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceInfo {
-    /// The CPUs that no container owns, as a list.
+    /// The CPUs that no container holds exclusively, as a list.
     pub allocatable: String,
-    /// How many there are.
+    /// The number of CPUs.
     pub capacity: i64,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// Where one CPU sits.
+/// The core, socket and NUMA node of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuInfo {
     /// Its NUMA node.
     pub numa: i64,
     /// Its socket.
     pub socket: i64,
-    /// The kernel's number of its core, unique inside the socket.
+    /// The kernel's core id, unique within the socket.
     pub core: i64,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// A pod with CPUs of its own.
+/// A pod with exclusive CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAllocation {
-    /// Its id, if the exporter knows it.
+    /// Its uid, if the exporter has it.
     pub uid: String,
-    /// Its name, if the exporter knows it.
+    /// Its name, if the exporter has it.
     pub name: String,
-    /// Its namespace, if the exporter knows it.
+    /// Its namespace, if the exporter has it.
     pub namespace: String,
     /// Its containers.
     pub containers: Vec<ContainerAllocation>,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
-/// A container with CPUs of its own.
+/// A container with exclusive CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerAllocation {
     /// Its name.
     pub name: String,
-    /// A list by resource.
+    /// A CPU list by resource.
     pub allocations: BTreeMap<String, String>,
-    /// Everything else.
+    /// All other fields.
     pub rest: JsonFields,
 }
 
@@ -99,22 +99,23 @@ impl Numatopology {
     /// Reads a document of this kind.
     ///
     /// # Errors
-    /// With everything that makes the object unusable.
+    /// With every error in the object.
     pub fn read(document: &Document) -> Result<WithWarnings<Self>, Diagnostics> {
         let mut report = DiagnosticReport::new(document.file());
         let object = read(document, &mut report);
         report.finish_some(object)
     }
 
-    /// The node as Volcano's scheduler knows it.
+    /// The node as Volcano's scheduler reads it.
     ///
     /// # Errors
-    /// With everything that cannot be understood (sound mode).
+    /// With every field that cannot be parsed (sound mode).
     pub fn node(&self, fidelity: Fidelity) -> Result<WithWarnings<SessionNode>, Diagnostics> {
-        let mut report = DiagnosticReport::about(&self.meta.origin.file, KIND, &self.meta.name);
+        let mut report =
+            DiagnosticReport::for_object(&self.meta.origin.file, KIND, &self.meta.name);
         let numa = self.numa_info(fidelity, &mut report);
         if fidelity.accepts_unreadable_reports() {
-            report.forgive();
+            report.downgrade_errors();
         }
         let name = self.meta.name.as_str().into();
         report.finish(SessionNode {
@@ -142,8 +143,8 @@ impl Numatopology {
             && !free.is_subset(cpus.all())
         {
             let unknown = free - cpus.all();
-            let words = format!("CPUs {unknown} are free and not in cpuDetail");
-            let problem = DiagnosticKind::Contradiction(words);
+            let message = format!("CPUs {unknown} are free and not in cpuDetail");
+            let problem = DiagnosticKind::Contradiction(message);
             report.warning(None, "spec.numares.cpu.allocatable", problem, None);
         }
         NumaInfo {
@@ -155,7 +156,7 @@ impl Numatopology {
         }
     }
 
-    /// One bad entry makes the scheduler forget all reservations.
+    /// The reserved CPU. One invalid entry makes the scheduler ignore all reservations.
     fn reserved_cpu(&self, report: &mut DiagnosticReport) -> Option<Quantity> {
         let mut cpu = None;
         for (name, text) in &self.reserved {
@@ -333,7 +334,7 @@ fn pod(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> PodAllocation {
 }
 
 impl Numatopology {
-    /// The object to be written as JSON or YAML. Zeros are left out where the exporter leaves them out.
+    /// The object to be written as JSON or YAML. Zeros are left out where the exporter omits them.
     #[must_use]
     pub fn content(&self) -> JsonValue {
         let resources = self.resources.iter().map(|(name, info)| {

@@ -1,4 +1,4 @@
-//! What Volcano's resource exporter reports about a node, from the core's values.
+//! Builds the Numatopology of a node from the core's values.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::numatopology::{CpuInfo, Numatopology, PodAllocation, ResourceInfo};
 use crate::meta::ObjectMeta;
 use crate::node_resource_topology::MANAGED_BY;
 
-/// The report of the node `name`. `pods` are those with CPUs of their own, in any order. The same input gives the
-/// same object: no time of day is stamped on it.
+/// The Numatopology of the node `name`. `pods` are those with exclusive CPUs, in any order. The same input gives the
+/// same object: it has no timestamp.
 #[must_use]
 pub fn publish(
     name: &str,

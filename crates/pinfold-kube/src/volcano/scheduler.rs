@@ -6,16 +6,16 @@ use crate::manifest::field::FieldRef;
 
 /// The plugin's name.
 const PLUGIN: &str = "numa-aware";
-/// What it counts for if nobody says.
+/// The plugin's default weight.
 const DEFAULT_WEIGHT: i64 = 1;
-/// Where a ConfigMap keeps the configuration.
+/// The key of a ConfigMap with the configuration.
 const CONFIG_KEY: &str = "volcano-scheduler.conf";
 
 /// The weight of the numa-aware plugin; `None` if the scheduler does not run it. Reads the configuration itself, or a
-/// ConfigMap that holds it. A weight that is not a whole number is ignored with a warning, as Volcano does.
+/// ConfigMap with it. A weight that is not an integer is ignored with a warning, as in Volcano.
 ///
 /// # Errors
-/// With everything that makes the file unusable.
+/// With every error in the file.
 pub fn scheduler_weight(
     file: &str,
     bytes: &[u8],

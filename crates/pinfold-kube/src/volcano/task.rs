@@ -8,17 +8,17 @@ use crate::meta::TextKind;
 use crate::pod::PodObject;
 use crate::suggest;
 
-/// The annotation that names a pod's topology policy.
+/// The annotation with a pod's topology policy.
 pub const POLICY_ANNOTATION: &str = "volcano.sh/numa-topology-policy";
 
-/// The words that a node can answer.
+/// The policies that a node can report.
 const POLICIES: [&str; 4] = ["none", "best-effort", "restricted", "single-numa-node"];
 
-/// The names of the first design.
+/// The policy names of the first design.
 const OLD: [(&str, &str); 2] = [("strict", "restricted"), ("preferred", "best-effort")];
 
-/// The pod with its topology policy. Any text is a policy, though only a node that reports the same text can take the
-/// pod; sound mode reads the names of the first design and warns of words that no node reports.
+/// The pod with its topology policy. Any text is a policy, though only a node that reports the same text admits the
+/// pod; sound mode reads the names of the first design and warns about policies that no node reports.
 #[must_use]
 pub fn task(pod: &PodObject, fidelity: Fidelity) -> WithWarnings<VolcanoTask> {
     let text = pod.meta.annotations.get(POLICY_ANNOTATION);

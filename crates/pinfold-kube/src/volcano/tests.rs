@@ -38,7 +38,7 @@ fn one(text: &str) -> Numatopology {
 }
 
 #[test]
-fn a_numatopology_is_read_written_and_understood() {
+fn a_numatopology_is_parsed_and_written_back() {
     let object = one(OBJECT);
     for text in [
         object.content().to_yaml().expect("plain data"),
@@ -74,7 +74,7 @@ fn a_numatopology_is_read_written_and_understood() {
 }
 
 #[test]
-fn what_the_schedulers_cache_forgives_is_rejected_in_sound_mode() {
+fn values_that_the_scheduler_s_cache_ignores_are_rejected_in_sound_mode() {
     let table = [
         (
             "'2-3'",
@@ -119,7 +119,7 @@ fn what_the_schedulers_cache_forgives_is_rejected_in_sound_mode() {
 }
 
 #[test]
-fn what_an_exporter_writes_is_what_the_scheduler_reads() {
+fn a_published_object_is_read_back_by_the_scheduler() {
     let json = r#"{"nodes":[{"id":0,"memory":1,"cores":[{"id":0,"socket":0,"threads":[0,2]},{"id":1,"socket":0,"threads":[1,3]}]}],"num_cpus":4,"num_sockets":1}"#;
     let machine: Machine = serde_json::from_str(json).expect("a machine");
     let occupancy = Occupancy {
@@ -186,7 +186,7 @@ spec:
 ";
 
 #[test]
-fn a_job_makes_guaranteed_pods_that_carry_its_policy() {
+fn a_job_creates_guaranteed_pods_with_its_policy() {
     let read = objects::read("job.yaml", JOB.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
     let pods = read.value.pods;
     let names: Vec<&str> = pods.iter().map(|pod| pod.meta.name.as_str()).collect();

@@ -1,11 +1,11 @@
 //! The fields of the configuration as a table: names, defaults, and what each is for.
 
-use pinfold_daemon::config::Field;
+use pinfold_daemon::config::ConfigField;
 use pinfold_daemon::fields;
 
 /// Every field.
 #[rustfmt::skip]
-pub const FIELDS: &[Field] = fields! {
+pub const FIELDS: &[ConfigField] = fields! {
     "listen" = "127.0.0.1:9465": "the address of the extender",
     "tls.certificate" = "none": "a PEM file with the extender's certificate and those that vouch for it; `none` for plain HTTP",
     "tls.key" = "none": "a PEM file with the key of that certificate",

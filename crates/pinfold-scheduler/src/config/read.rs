@@ -1,9 +1,9 @@
 //! Reading: every field with its place, so that one run shows all that is to mend.
 
-use pinfold_daemon::config::members;
 use pinfold_daemon::config::read::{
-    Words, access, listen, one_of, path_or_none, period, section, switch,
+    Choices, access, boolean, duration, listen_address, one_of, path_or_none, section,
 };
+use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
@@ -12,14 +12,14 @@ use crate::weights::Prefer;
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> SchedulerConfig {
     let mut config = SchedulerConfig::default();
-    whole.reject_unknown(&members(FIELDS, ""), report);
+    whole.reject_unknown(&section_fields(FIELDS, ""), report);
     let mut address = Some(config.listen);
-    listen(whole, "listen", &mut address, report);
+    listen_address(whole, "listen", &mut address, report);
     match address {
         Some(address) => config.listen = address,
         None => {
             if let Some(place) = whole.get("listen") {
-                place.unexpected("an address with its port", report);
+                place.unexpected("an address with a port", report);
             }
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Sch
         }
     }
     if let Some(place) = section(whole, FIELDS, "metrics", report) {
-        listen(&place, "listen", &mut config.metrics.listen, report);
+        listen_address(&place, "listen", &mut config.metrics.listen, report);
     }
     if let Some(place) = section(whole, FIELDS, "kubernetes", report) {
         access(&place, &mut config.kubernetes.kubeconfig, report);
@@ -46,7 +46,7 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Sch
     }
     if let Some(place) = section(whole, FIELDS, "leader", report) {
         let leader = &mut config.leader;
-        switch(&place, "elect", &mut leader.elect, report);
+        boolean(&place, "elect", &mut leader.elect, report);
         name(&place, "namespace", &mut leader.namespace, report);
         name(&place, "name", &mut leader.name, report);
         let mut identity = String::new();
@@ -67,9 +67,9 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Sch
     }
     if let Some(place) = section(whole, FIELDS, "reports", report) {
         let reports = &mut config.reports;
-        period(&place, "confirmWithin", &mut reports.confirm_within, report);
-        period(&place, "settle", &mut reports.settle, report);
-        period(&place, "reservation", &mut reports.reservation, report);
+        duration(&place, "confirmWithin", &mut reports.confirm_within, report);
+        duration(&place, "settle", &mut reports.settle, report);
+        duration(&place, "reservation", &mut reports.reservation, report);
     }
     if let Some(place) = section(whole, FIELDS, "weights", report) {
         let weights = &mut config.weights;
@@ -83,8 +83,8 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Sch
     config
 }
 
-const DOUBTS: Words<Doubt> = &[("pass", Doubt::Pass), ("reject", Doubt::Reject)];
-const PREFER: Words<Prefer> = &[("pack", Prefer::Pack), ("spread", Prefer::Spread)];
+const DOUBTS: Choices<Doubt> = &[("pass", Doubt::Pass), ("reject", Doubt::Reject)];
+const PREFER: Choices<Prefer> = &[("pack", Prefer::Pack), ("spread", Prefer::Spread)];
 
 /// A name as the API server takes it.
 fn name(within: &FieldRef<'_>, key: &str, into: &mut String, report: &mut DiagnosticReport) {

@@ -1,11 +1,11 @@
 //! Every metric of the extender.
 
-use super::Kind;
+use super::MetricKind;
 
-const COUNTER: Kind = Kind::Counter;
-const GAUGE: Kind = Kind::Gauge;
+const COUNTER: MetricKind = MetricKind::Counter;
+const GAUGE: MetricKind = MetricKind::Gauge;
 /// Answers are a matter of milliseconds.
-const SECONDS: Kind = Kind::Histogram(&[
+const SECONDS: MetricKind = MetricKind::Histogram(&[
     0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
     5.0,
 ]);

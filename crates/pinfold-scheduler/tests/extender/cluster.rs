@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pinfold_daemon::control::{Control, Wish};
+use pinfold_daemon::signals::{Signal, SignalReceiver};
 use pinfold_scheduler::config::{Access, SchedulerConfig};
 use pinfold_scheduler::daemon;
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ pub(crate) struct Extender {
     pub(crate) address: SocketAddr,
     pub(crate) probes: SocketAddr,
     pub(crate) api: Server,
-    stop: Option<Sender<Wish>>,
+    stop: Option<Sender<Signal>>,
     thread: Option<JoinHandle<()>>,
     _folder: TempDir,
 }
@@ -189,7 +189,7 @@ impl Extender {
         config.metrics.listen = Some(probes);
         config.kubernetes.kubeconfig = Access::File(path);
         change(&mut config);
-        let (stop, control) = Control::of_hand();
+        let (stop, control) = SignalReceiver::channel();
         let thread = thread::spawn(move || {
             let again = || Err("nothing else".to_owned());
             daemon::run(&config, &again, &control).unwrap();

@@ -103,7 +103,7 @@ fn status_exits_with_1_if_the_agent_reports_a_problem() {
     let problem = "the runtime is not connected".to_owned();
     served
         .agent
-        .waiting
+        .not_ready
         .lock()
         .expect("unpoisoned")
         .push(problem);

@@ -1,4 +1,4 @@
-//! An explanation for people.
+//! The text of `explain pod`.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,29 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 
-use super::super::moves::{Moved, Plan};
-use super::{Candidate, Explanation, IfMoved, Knowledge, Place};
+use super::super::moves::{MovePlan, PodMove};
+use super::{BoundLocation, CandidateNode, LocationEvidence, PodExplanation, RequestedMoves};
 use pinfold_terminal::output;
 
-/// More nodes than this are counted, not listed.
-const LISTED: usize = 10;
+/// The most nodes in the table; further ones are counted.
+const MAX_ROWS: usize = 10;
 
-/// The whole answer.
-pub(super) fn text(found: &Explanation) -> String {
+/// The result as text.
+pub(super) fn text(found: &PodExplanation) -> String {
     let width = output::width();
     let say = |sentence: &str| paragraph("", sentence, 2, width);
     let mut text = say(&head(found));
-    if let Some(said) = &found.scheduler {
-        text.push_str(&say(&format!("Its scheduler says: {said}")));
+    if let Some(message) = &found.scheduler {
+        text.push_str(&say(&format!("Scheduler: {message}")));
     }
     if !found.because.is_empty() {
         let counted = found
-            .place
+            .location
             .as_ref()
             .map(|home| found.is_counted(&home.node));
         text.push_str(match counted {
-            Some(true) => {
-                "\nWere it placed there now (the numbers of CPUs and devices are stand-ins):\n"
-            }
-            _ => "\nWere it placed there now:\n",
+            Some(true) => "\nIf scheduled now (CPU and device ids are placeholders):\n",
+            _ => "\nIf scheduled now:\n",
         });
         text.push_str(&found.because);
     }
@@ -41,9 +39,9 @@ pub(super) fn text(found: &Explanation) -> String {
         text.push_str(&candidates(found));
     }
     if !found.rejections.is_empty() {
-        text.push_str("\nrejected by\n");
+        text.push_str("\nRejected by\n");
         for reason in &found.rejections {
-            text.push_str(&paragraph("  ", &reason.told(), 4, width));
+            text.push_str(&paragraph("  ", &reason.text(), 4, width));
         }
     }
     let mut number = 0;
@@ -51,7 +49,7 @@ pub(super) fn text(found: &Explanation) -> String {
         number += 1;
         paragraph(&format!("{number:>2}. "), sentence, 4, width)
     };
-    let mut ways = String::new();
+    let mut remedies = String::new();
     for change in &found.changes {
         let place = place(
             &change.cpus,
@@ -59,18 +57,18 @@ pub(super) fn text(found: &Explanation) -> String {
             found.is_counted(&change.node),
         );
         let sentence = format!("{} ({}: {place})", change.change, change.node);
-        ways.push_str(&listed(&sentence));
+        remedies.push_str(&listed(&sentence));
     }
     for plan in &found.moves {
-        ways.push_str(&listed(&moving(plan, &found.counted)));
+        remedies.push_str(&listed(&moving(plan, &found.counted)));
     }
-    if !ways.is_empty() {
+    if !remedies.is_empty() {
         text.push_str("\nWhat would fit\n");
-        text.push_str(&ways);
+        text.push_str(&remedies);
     }
-    if let Some(moved) = &found.if_moved {
+    if let Some(moves) = &found.if_moved {
         text.push('\n');
-        text.push_str(&asked(moved, found, width));
+        text.push_str(&requested_moves(moves, found, width));
     }
     if !found.notes.is_empty() {
         text.push('\n');
@@ -81,13 +79,13 @@ pub(super) fn text(found: &Explanation) -> String {
     text
 }
 
-impl Explanation {
+impl PodExplanation {
     fn is_counted(&self, node: &NodeName) -> bool {
         self.counted.contains(node)
     }
 }
 
-fn head(found: &Explanation) -> String {
+fn head(found: &PodExplanation) -> String {
     let rejecting: usize = found.rejections.iter().map(|one| one.nodes.len()).sum();
     let all = found.fits.len() + rejecting;
     let of = |some: usize| match (some, all) {
@@ -97,39 +95,37 @@ fn head(found: &Explanation) -> String {
         (some, _) => format!("fits {some} of {all} nodes"),
     };
     let described = &found.described;
-    match &found.place {
-        Some(home) => format!(
-            "Pod {} is on {} ({described}).",
-            found.name,
-            node_of_pod(home)
-        ),
+    match &found.location {
+        Some(home) => format!("Pod {} is on {} ({described}).", found.name, location(home)),
         None if found.fits.is_empty() => {
-            format!("Pod {} waits: it {} ({described}).", found.name, of(0))
+            format!("Pod {} is pending: it {} ({described}).", found.name, of(0))
         }
         None => format!(
-            "Pod {} waits, though it {} ({described}): its scheduler has not bound it yet.",
+            "Pod {} is pending but {} ({described}): its scheduler has not bound it yet.",
             found.name,
             of(found.fits.len())
         ),
     }
 }
 
-fn node_of_pod(home: &Place) -> String {
+fn location(home: &BoundLocation) -> String {
     let there = place(&home.cpus, home.numa_nodes, false);
     let node = &home.node;
-    match home.known_by {
-        Knowledge::Annotation => format!("{node}, {there}, as its annotation says"),
-        Knowledge::Report => format!("{node}, {there}, as its node reports"),
-        Knowledge::Counts => {
-            format!("{node}, {there}: what is in use there adds up in no other way")
+    match home.evidence {
+        LocationEvidence::Annotation => format!("{node}, {there} (from its annotation)"),
+        LocationEvidence::Report => format!("{node}, {there} (from the node's report)"),
+        LocationEvidence::Counts => {
+            format!(
+                "{node}, {there} (the only location that matches the counts in the node's report)"
+            )
         }
-        Knowledge::OneOf => format!("{node}, on one of the {there}; nobody says which"),
-        Knowledge::Shared => format!("{node}, in the shared pool"),
-        Knowledge::Nobody => format!("{node}; nobody says on which NUMA nodes"),
+        LocationEvidence::OneOf => format!("{node}, on one of {there}; nothing reports which"),
+        LocationEvidence::Shared => format!("{node}, in the shared pool"),
+        LocationEvidence::Unknown => format!("{node}; nothing reports its NUMA nodes"),
     }
 }
 
-/// `NUMA node 0, CPUs 4-7`; where CPUs have no numbers, `NUMA node 0, 4 CPUs`.
+/// `NUMA node 0, CPUs 4-7`, or `NUMA node 0, 4 CPUs` where CPU ids are placeholders.
 pub(super) fn place(cpus: &CpuSet, numa: NodeSet, counted: bool) -> String {
     let mut words = Vec::new();
     match numa.len() {
@@ -147,18 +143,18 @@ pub(super) fn place(cpus: &CpuSet, numa: NodeSet, counted: bool) -> String {
     words.join(", ")
 }
 
-fn candidates(found: &Explanation) -> String {
+fn candidates(found: &PodExplanation) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
         ("score", Align::Right),
-        ("it would get", Align::Left),
+        ("placement", Align::Left),
     ]);
-    for Candidate {
+    for CandidateNode {
         node,
         score,
         cpus,
         numa_nodes,
-    } in found.fits.iter().take(LISTED)
+    } in found.fits.iter().take(MAX_ROWS)
     {
         table.row([
             node.to_string(),
@@ -167,7 +163,7 @@ fn candidates(found: &Explanation) -> String {
         ]);
     }
     let mut text = table.draw();
-    if let Some(more @ 1..) = found.fits.len().checked_sub(LISTED) {
+    if let Some(more @ 1..) = found.fits.len().checked_sub(MAX_ROWS) {
         let rest = count(more, "more node", "more nodes");
         text.push_str(&format!("... {rest} (-o json lists all)\n"));
     }
@@ -175,57 +171,57 @@ fn candidates(found: &Explanation) -> String {
 }
 
 /// `moving a from n1 to NUMA node 0 of n2 (n1: NUMA node 1, 4 CPUs)`.
-fn moving(plan: &Plan, counted: &BTreeSet<NodeName>) -> String {
+fn moving(plan: &MovePlan, counted: &BTreeSet<NodeName>) -> String {
     let there = place(&plan.cpus, plan.numa_nodes, counted.contains(&plan.node));
-    let movers: Vec<String> = plan.moves.iter().map(mover).collect();
-    format!("moving {} ({}: {there})", movers.join(" and "), plan.node)
+    let moves: Vec<String> = plan.moves.iter().map(pod_move).collect();
+    format!("moving {} ({}: {there})", moves.join(" and "), plan.node)
 }
 
-fn mover(moved: &Moved) -> String {
-    let Moved { pod, from, to, .. } = moved;
+fn pod_move(moved: &PodMove) -> String {
+    let PodMove { pod, from, to, .. } = moved;
     let place = match moved.numa_nodes.len() {
         0 => String::new(),
         1 => format!("NUMA node {} of ", moved.numa_nodes),
         _ => format!("NUMA nodes {} of ", moved.numa_nodes),
     };
     match to {
-        Some(to) if to == from => format!("{pod} to {place}{to} itself"),
+        Some(to) if to == from => format!("{pod} to {place}{to}"),
         Some(to) => format!("{pod} from {from} to {place}{to}"),
         None => format!("{pod} away from {from}"),
     }
 }
 
-/// What comes of the moves that were asked about.
-fn asked(moved: &IfMoved, found: &Explanation, width: usize) -> String {
-    let who = moved.pods.join(" and ");
+/// The result of `--if-moved`.
+fn requested_moves(moves: &RequestedMoves, found: &PodExplanation, width: usize) -> String {
+    let pods = moves.pods.join(" and ");
     let mut text = String::new();
-    for outcome in &moved.outcomes {
-        let assuming = match outcome.assuming.is_empty() {
+    for result in &moves.results {
+        let assuming = match result.assuming.is_empty() {
             true => String::new(),
-            false => format!(" (if {})", outcome.assuming.join(" and ")),
+            false => format!(" (if {})", result.assuming.join(" and ")),
         };
-        let sentence = match &outcome.plan {
+        let sentence = match &result.plan {
             None => format!(
-                "If {who} moved{assuming}: {} would still fit nowhere.",
+                "If {pods} moved{assuming}: {} would still fit no node.",
                 found.name
             ),
             Some(plan) => {
                 let there = place(&plan.cpus, plan.numa_nodes, found.is_counted(&plan.node));
-                let stranded: Vec<&str> = plan
+                let unplaced: Vec<&str> = plan
                     .moves
                     .iter()
                     .filter(|one| one.to.is_none())
                     .map(|one| one.pod.as_str())
                     .collect();
-                let rest = match stranded.is_empty() {
+                let rest = match unplaced.is_empty() {
                     true => {
-                        let movers: Vec<String> = plan.moves.iter().map(mover).collect();
-                        format!(", with {}", movers.join(" and "))
+                        let moves: Vec<String> = plan.moves.iter().map(pod_move).collect();
+                        format!(", after moving {}", moves.join(" and "))
                     }
-                    false => format!("; but then no node takes {}", stranded.join(", ")),
+                    false => format!("; but no node would admit {}", unplaced.join(", ")),
                 };
                 format!(
-                    "If {who} moved{assuming}: {} would go to {}, {there}{rest}.",
+                    "If {pods} moved{assuming}: {} would fit on {}, {there}{rest}.",
                     found.name, plan.node
                 )
             }

@@ -30,7 +30,7 @@ pub(super) fn evaluate(
     };
     undo(ledger, admission.change.as_ref());
     let decision = admission.decision;
-    if let Some(gap) = gaps.and_then(|gaps| gaps.behind(ledger, request.pod(), &decision)) {
+    if let Some(gap) = gaps.and_then(|gaps| gaps.affecting(ledger, request.pod(), &decision)) {
         return Evaluation::Rejected(NodeRejection::Uncertain(gap));
     }
     let summary = summary(&decision);

@@ -12,7 +12,7 @@ pub(in crate::node_topology) fn amounts(list: Amounts<'_>) -> ResourceList {
         .collect()
 }
 
-/// NUMA zone number `id` with so much available, everything ten times as far as local.
+/// The NUMA zone `id` with these available amounts; distances are ten times the local one.
 pub(in crate::node_topology) fn zone(id: usize, available: Amounts<'_>) -> Zone {
     let resource = |(name, available)| ZoneResource {
         name,
@@ -76,7 +76,7 @@ pub(in crate::node_topology) fn pod(containers: &[Amounts<'_>]) -> Pod {
     }
 }
 
-fn verdict(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(), String> {
+fn check(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(), String> {
     let everything = amounts(&[("v/nic1", "9"), ("v/nic2", "9"), ("hugepages-2Mi", "1Gi")]);
     let request = TopologyPodRequest {
         pod,
@@ -87,12 +87,12 @@ fn verdict(topology: &NodeTopology, pod: &Pod, fidelity: Fidelity) -> Result<(),
 }
 
 fn exact(topology: &NodeTopology, pod: &Pod) -> Result<(), String> {
-    verdict(topology, pod, Fidelity::Exact)
+    check(topology, pod, Fidelity::Exact)
 }
 
 /// EX-18 and EX-19.
 #[test]
-fn twelve_cpus_and_a_card_go_where_both_are_available() {
+fn cpus_and_a_device_go_to_the_zone_that_has_both() {
     let zones = vec![
         zone(0, &[("cpu", "10"), ("memory", "9Gi"), ("v/nic1", "3")]),
         zone(1, &[("cpu", "15"), ("memory", "9Gi"), ("v/nic2", "6")]),
@@ -100,22 +100,22 @@ fn twelve_cpus_and_a_card_go_where_both_are_available() {
         zone(3, &[("cpu", "15"), ("memory", "9Gi"), ("v/nic1", "3")]),
     ];
     let allocatable = amounts(&[("v/nic1", "9"), ("v/nic2", "6")]);
-    let room = FilterState {
+    let state = FilterState {
         zones: NumaZones::of(&zones),
         allocatable: &allocatable,
         qos: QosClass::Guaranteed,
     };
     for (card, expected) in [("v/nic1", 2), ("v/nic2", 1)] {
         let asked = amounts(&[("cpu", "12"), ("memory", "1Gi"), (card, "1")]);
-        let found = room.find(&asked).map(|node| node.map(NodeId::index));
+        let found = state.find(&asked).map(|node| node.map(NodeId::index));
         assert_eq!(found, Ok(Some(expected)), "{card}");
     }
     let both = amounts(&[("v/nic1", "1"), ("v/nic2", "1")]);
-    assert_eq!(room.find(&both), Err(ResourceName::from("v/nic2")));
+    assert_eq!(state.find(&both), Err(ResourceName::from("v/nic2")));
 }
 
 #[test]
-fn a_container_takes_its_part_from_the_next() {
+fn the_amounts_of_a_container_are_not_available_to_the_next() {
     let zones = || vec![zone(0, &[("cpu", "4"), ("memory", "4Gi")])];
     let two_cpus: Amounts<'_> = &[("cpu", "2"), ("memory", "1Gi")];
     let by_container = topology("container", zones());
@@ -128,7 +128,7 @@ fn a_container_takes_its_part_from_the_next() {
 }
 
 #[test]
-fn an_init_container_leaves_nothing_behind_and_a_sidecar_stays() {
+fn an_init_container_releases_its_amounts_and_a_sidecar_keeps_them() {
     let node = topology(
         "container",
         vec![zone(0, &[("cpu", "4"), ("memory", "4Gi")])],
@@ -137,15 +137,19 @@ fn an_init_container_leaves_nothing_behind_and_a_sidecar_stays() {
     let mut pod = pod(&[three_cpus]);
     pod.init_containers = vec![container(three_cpus, true)];
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
-        assert_eq!(verdict(&node, &pod, fidelity), Ok(()));
+        assert_eq!(check(&node, &pod, fidelity), Ok(()));
     }
     pod.init_containers[0].restartable = true;
-    assert_eq!(exact(&node, &pod), Ok(()), "the original forgets it");
-    let sound = verdict(&node, &pod, Fidelity::Sound);
+    assert_eq!(
+        exact(&node, &pod),
+        Ok(()),
+        "the plugin treats it as terminated"
+    );
+    let sound = check(&node, &pod, Fidelity::Sound);
     assert_eq!(sound, Err("cannot align container".to_owned()));
     let by_pod = topology("pod", node.zones.clone());
     assert_eq!(exact(&by_pod, &pod), Ok(()));
-    let sound = verdict(&by_pod, &pod, Fidelity::Sound);
+    let sound = check(&by_pod, &pod, Fidelity::Sound);
     assert_eq!(sound, Err("cannot align pod".to_owned()));
 
     pod.init_containers = vec![container(&[("cpu", "5"), ("memory", "1Gi")], true)];
@@ -157,7 +161,7 @@ fn an_init_container_leaves_nothing_behind_and_a_sidecar_stays() {
 }
 
 #[test]
-fn only_guaranteed_pods_need_certain_cpus_but_everybody_needs_its_card() {
+fn only_guaranteed_pods_need_cpus_of_one_zone_but_every_pod_its_devices() {
     let zones = vec![zone(0, &[("cpu", "1"), ("memory", "1Gi"), ("v/nic1", "1")])];
     let node = topology("container", zones);
     let burstable = |requests| {
@@ -171,17 +175,17 @@ fn only_guaranteed_pods_need_certain_cpus_but_everybody_needs_its_card() {
         exact(&node, &burstable(&[("cpu", "8"), ("v/nic1", "2")])),
         rejected
     );
-    // No zone reports these pages: rejected for everybody.
+    // No zone reports these pages: every pod is rejected.
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("hugepages-2Mi", "2Mi")])),
         rejected
     );
-    // Nor this card, which need not belong to a zone.
+    // No zone reports this device either, which need not belong to a zone.
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("v/nic2", "1")])),
         Ok(())
     );
-    // A card that the node does not have at all.
+    // A device that the node does not have.
     assert_eq!(
         exact(&node, &burstable(&[("cpu", "1"), ("v/none", "1")])),
         rejected
@@ -193,7 +197,7 @@ fn only_guaranteed_pods_need_certain_cpus_but_everybody_needs_its_card() {
 }
 
 #[test]
-fn a_best_effort_pod_passes_unless_it_names_a_card() {
+fn a_best_effort_pod_passes_unless_it_requests_a_device() {
     let node = topology("container", vec![zone(0, &[("v/nic1", "0")])]);
     let mut pod = pod(&[]);
     pod.containers = vec![container(&[], false)];
@@ -203,7 +207,7 @@ fn a_best_effort_pod_passes_unless_it_names_a_card() {
 }
 
 #[test]
-fn other_policies_and_silent_nodes_are_not_filtered() {
+fn other_policies_and_nodes_without_topology_are_not_filtered() {
     let mut node = topology("container", Vec::new());
     let pod = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
     assert!(exact(&node, &pod).is_err());
@@ -218,18 +222,18 @@ fn other_policies_and_silent_nodes_are_not_filtered() {
 }
 
 #[test]
-fn two_zones_that_claim_one_id_are_an_error_and_not_a_panic() {
+fn two_zones_with_one_id_are_an_error_and_not_a_panic() {
     let zones = vec![
         zone(0, &[("cpu", "4"), ("memory", "4Gi")]),
         zone(0, &[("cpu", "1"), ("memory", "4Gi")]),
     ];
-    let asks = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
+    let request = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
     let rejected = Err("inconsistent resource accounting".to_owned());
-    assert_eq!(exact(&topology("container", zones), &asks), rejected);
+    assert_eq!(exact(&topology("container", zones), &request), rejected);
 }
 
 #[test]
-fn zones_with_other_names_or_types_are_passed_over() {
+fn zones_with_other_names_or_types_are_ignored() {
     let mut zones = vec![zone(0, &[("cpu", "4"), ("memory", "4Gi")]); 6];
     for (zone, name) in zones
         .iter_mut()

@@ -1,4 +1,4 @@
-//! The kubelet's answers told from small objects, under every policy.
+//! Predictions from small topology objects under every policy.
 
 use super::*;
 use crate::fidelity::Fidelity;
@@ -7,7 +7,7 @@ use crate::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replic
 use crate::node_topology::{Attribute, NodeTopology, Zone, attributes};
 use crate::volcano::cpu_detail::CpuRow;
 
-/// What a node says with these attributes and zones.
+/// A topology object with these attributes and zones.
 fn object(rows: &[(&str, &str)], zones: Vec<Zone>) -> NodeTopology {
     let attribute = |&(name, value): &(&str, &str)| Attribute {
         name: name.to_owned(),
@@ -20,7 +20,7 @@ fn object(rows: &[(&str, &str)], zones: Vec<Zone>) -> NodeTopology {
     }
 }
 
-fn ask(object: &NodeTopology, pod: &Pod) -> Prediction {
+fn predict(object: &NodeTopology, pod: &Pod) -> Prediction {
     let replica = Replica::of(object, &DeviceTotals::new(), None, Fidelity::Sound);
     let mut pod = pod.clone();
     for (at, container) in pod.containers.iter_mut().enumerate() {
@@ -36,7 +36,7 @@ fn policy(name: &str) -> [(&str, &str); 1] {
     [(attributes::TOPOLOGY_POLICY, name)]
 }
 
-/// Two zones of eight CPUs, so many of which are available.
+/// Two zones of eight CPUs with these available.
 fn two_zones(available: [&str; 2]) -> Vec<Zone> {
     let mut zones = vec![zone(0, &[("cpu", "8")]), zone(1, &[("cpu", "8")])];
     for (zone, available) in zones.iter_mut().zip(available) {
@@ -46,9 +46,9 @@ fn two_zones(available: [&str; 2]) -> Vec<Zone> {
 }
 
 #[test]
-fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
+fn each_policy_rejects_what_the_kubelet_would_reject() {
     let table = [
-        // CPUs asked for, available on either node, policies that admit
+        // requested CPUs, available CPUs of both NUMA nodes, policies that admit
         (
             "6",
             ["8", "8"],
@@ -61,10 +61,10 @@ fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
     for (asked, available, admitting) in table {
         let pod = pod(&[&[("cpu", asked), ("memory", "1Gi")]]);
         for name in TopologyPolicy::ALL.map(TopologyPolicy::name) {
-            let verdict = ask(&object(&policy(name), two_zones(available)), &pod);
+            let prediction = predict(&object(&policy(name), two_zones(available)), &pod);
             let expected = admitting.split(' ').any(|admits| admits == name);
             assert_eq!(
-                verdict == Prediction::Admitted,
+                prediction == Prediction::Admitted,
                 expected,
                 "{asked} {available:?} {name}"
             );
@@ -73,45 +73,50 @@ fn each_policy_rejects_what_the_kubelet_would_reject_under_it() {
 }
 
 #[test]
-fn a_rejection_says_what_each_node_has() {
+fn a_rejection_lists_the_free_amount_of_each_numa_node() {
     let node = object(&policy("single-numa-node"), two_zones(["5", "3"]));
-    let Prediction::Rejected(decision) = ask(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]]))
+    let Prediction::Rejected(decision) =
+        predict(&node, &pod(&[&[("cpu", "6"), ("memory", "1Gi")]]))
     else {
         panic!("six CPUs on no node");
     };
-    let alignment = decision.explanation.alignments.last().expect("one try");
+    let alignment = decision
+        .explanation
+        .alignments
+        .last()
+        .expect("one alignment");
     let facts = &alignment.resources[0];
     let free: Vec<u64> = facts.nodes.iter().map(|node| node.free).collect();
     assert_eq!((facts.requested, free), (6, vec![5, 3]));
 }
 
 #[test]
-fn a_pod_that_is_not_guaranteed_or_asks_for_half_a_cpu_is_not_aligned() {
+fn a_pod_that_is_not_guaranteed_or_requests_a_fraction_of_a_cpu_is_not_aligned() {
     let node = object(&policy("single-numa-node"), two_zones(["1", "1"]));
     let mut burstable = pod(&[&[("cpu", "6"), ("memory", "1Gi")]]);
     burstable.containers[0].limits.clear();
-    assert_eq!(ask(&node, &burstable), Prediction::Admitted);
+    assert_eq!(predict(&node, &burstable), Prediction::Admitted);
     let half = pod(&[&[("cpu", "6500m"), ("memory", "1Gi")]]);
-    assert_eq!(ask(&node, &half), Prediction::Admitted);
+    assert_eq!(predict(&node, &half), Prediction::Admitted);
 }
 
 #[test]
-fn the_division_of_a_wide_container_is_open_only_to_containers_after_it() {
+fn the_division_of_a_container_across_numa_nodes_matters_only_to_later_containers() {
     let node = object(&policy("restricted"), two_zones(["8", "8"]));
     let wide = [("cpu", "12"), ("memory", "1Gi")];
     let small = [("cpu", "3"), ("memory", "1Gi")];
-    assert_eq!(ask(&node, &pod(&[&wide])), Prediction::Admitted);
-    assert_eq!(ask(&node, &pod(&[&small, &wide])), Prediction::Admitted);
-    // Four CPUs are left: four on one node, or two on each.
+    assert_eq!(predict(&node, &pod(&[&wide])), Prediction::Admitted);
+    assert_eq!(predict(&node, &pod(&[&small, &wide])), Prediction::Admitted);
+    // Four CPUs remain: four on one NUMA node, or two on each.
     let open = Gap::Division {
         container: "c0".into(),
         resource: "cpu".into(),
     };
     assert_eq!(
-        ask(&node, &pod(&[&wide, &small])),
+        predict(&node, &pod(&[&wide, &small])),
         Prediction::Uncertain(open)
     );
-    // The scope pod aligns once.
+    // The scope `pod` aligns only once.
     let whole = object(
         &[
             (attributes::TOPOLOGY_POLICY, "restricted"),
@@ -119,20 +124,23 @@ fn the_division_of_a_wide_container_is_open_only_to_containers_after_it() {
         ],
         two_zones(["8", "8"]),
     );
-    assert_eq!(ask(&whole, &pod(&[&wide, &small])), Prediction::Admitted);
+    assert_eq!(
+        predict(&whole, &pod(&[&wide, &small])),
+        Prediction::Admitted
+    );
 }
 
 #[test]
-fn whole_cores_cannot_be_told_from_counts_but_from_the_cpus() {
+fn whole_cores_need_listed_cpus() {
     let rows = [
         (attributes::TOPOLOGY_POLICY, "single-numa-node"),
         (attributes::CPU_OPTIONS, "full-pcpus-only=true"),
     ];
     let node = object(&rows, two_zones(["4", "0"]));
     let two = pod(&[&[("cpu", "2"), ("memory", "1Gi")]]);
-    assert_eq!(ask(&node, &two), Prediction::Uncertain(Gap::Cores));
+    assert_eq!(predict(&node, &two), Prediction::Uncertain(Gap::Cores));
 
-    // Sixteen CPUs, siblings side by side. Of node 0 every second CPU is held: no core is whole.
+    // Sixteen CPUs with adjacent siblings. On NUMA node 0 every second CPU is held: no core is whole.
     let row = |cpu: u32| CpuRow {
         cpu: crate::cpu_set::CpuId::new(cpu).expect("small"),
         core: cpu / 2,
@@ -148,18 +156,18 @@ fn whole_cores_cannot_be_told_from_counts_but_from_the_cpus() {
         };
         let totals = DeviceTotals::new();
         let replica = Replica::of(&node, &totals, Some(&known), Fidelity::Sound);
-        let verdict = replica.expect("readable").predict(&Arc::new(two.clone()));
-        let verdict = verdict.expect("a pod");
+        let prediction = replica.expect("readable").predict(&Arc::new(two.clone()));
+        let prediction = prediction.expect("a pod");
         assert_eq!(
-            verdict == Prediction::Admitted,
+            prediction == Prediction::Admitted,
             admits,
-            "{held}: {verdict:?}"
+            "{held}: {prediction:?}"
         );
     }
 }
 
 #[test]
-fn memory_in_use_is_in_doubt_unless_the_groups_are_told_or_cannot_exist() {
+fn memory_in_use_is_uncertain_unless_its_groups_are_listed_or_cannot_exist() {
     let zones = |group: Option<&str>| {
         let mut zones = vec![zone(0, &[("memory", "8Gi")]), zone(1, &[("memory", "8Gi")])];
         zones[0].resources[0].available = "4Gi".parse().expect("a quantity");
@@ -172,15 +180,16 @@ fn memory_in_use_is_in_doubt_unless_the_groups_are_told_or_cannot_exist() {
         }
         zones
     };
-    let asks = pod(&[&[("cpu", "500m"), ("memory", "2Gi")]]);
-    let told = |policy_name, group| ask(&object(&policy(policy_name), zones(group)), &asks);
+    let pod_request = pod(&[&[("cpu", "500m"), ("memory", "2Gi")]]);
+    let predicted =
+        |policy_name, group| predict(&object(&policy(policy_name), zones(group)), &pod_request);
     assert_eq!(
-        told("restricted", None),
+        predicted("restricted", None),
         Prediction::Uncertain(Gap::MemoryGroups)
     );
-    assert_eq!(told("single-numa-node", None), Prediction::Admitted);
-    // Both nodes can only be used together, and one of them would do on an empty machine.
-    let together = told("restricted", Some("node-0,node-1"));
+    assert_eq!(predicted("single-numa-node", None), Prediction::Admitted);
+    // Both NUMA nodes can only be used together, and one would suffice on an empty machine.
+    let together = predicted("restricted", Some("node-0,node-1"));
     assert!(matches!(together, Prediction::Rejected(_)), "{together:?}");
 }
 
@@ -188,18 +197,24 @@ fn memory_in_use_is_in_doubt_unless_the_groups_are_told_or_cannot_exist() {
 fn devices_that_no_zone_counts_are_near_no_numa_node() {
     let nic = |count: &'static str| [("v/nic", count)];
     let zones = vec![zone(0, &nic("1")), zone(1, &[])];
-    let asks = Arc::new(pod(&[&[("cpu", "1"), ("v/nic", "2")]]));
-    let told = |policy_name, allocatable, free| {
+    let pod_request = Arc::new(pod(&[&[("cpu", "1"), ("v/nic", "2")]]));
+    let predicted = |policy_name, allocatable, free| {
         let node = object(&policy(policy_name), zones.clone());
         let totals = DeviceTotals::from([("v/nic".into(), DeviceTotal { allocatable, free })]);
         let replica = Replica::of(&node, &totals, None, Fidelity::Sound).expect("readable");
-        replica.predict(&asks).expect("a pod")
+        replica.predict(&pod_request).expect("a pod")
     };
-    assert_eq!(told("best-effort", 3, 2), Prediction::Admitted);
-    assert!(matches!(told("best-effort", 3, 1), Prediction::Rejected(_)));
-    assert!(matches!(told("restricted", 3, 2), Prediction::Rejected(_)));
-    // Fewer than the zones count: some are near both nodes and counted twice.
-    let zones_count_more = told("best-effort", 0, 0);
+    assert_eq!(predicted("best-effort", 3, 2), Prediction::Admitted);
+    assert!(matches!(
+        predicted("best-effort", 3, 1),
+        Prediction::Rejected(_)
+    ));
+    assert!(matches!(
+        predicted("restricted", 3, 2),
+        Prediction::Rejected(_)
+    ));
+    // Fewer than the zones count: some devices are near both NUMA nodes and counted twice.
+    let zones_count_more = predicted("best-effort", 0, 0);
     assert_eq!(
         zones_count_more,
         Prediction::Uncertain(Gap::WideDevices("v/nic".into()))
@@ -225,7 +240,7 @@ fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
         read(&object(&unknown, zones)),
         Err(ReplicaError::Settings(_))
     ));
-    // A word of tomorrow's kubelet is not taken for `none`.
+    // A policy of a future kubelet is not treated as `none`.
     for name in [
         attributes::TOPOLOGY_POLICY,
         attributes::TOPOLOGY_SCOPE,
@@ -243,13 +258,13 @@ fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
             "{name}: {read:?}"
         );
     }
-    // A huge number of devices is counted up to a bound.
+    // A huge number of devices is modelled up to a limit.
     let many = vec![zone(0, &[("v/kvm", "1E"), ("memory", "9E")])];
     assert_eq!(read(&object(&[], many)), Ok(()));
 }
 
 #[test]
-fn a_deprecated_word_without_a_scope_still_names_the_policy() {
+fn a_deprecated_policy_without_a_scope_still_sets_the_policy() {
     let policy = |word: &str, attributes: &[(&str, &str)]| {
         let mut node = object(attributes, vec![zone(0, &[("cpu", "2")])]);
         node.topology_policies = vec![word.to_owned()];

@@ -1,13 +1,12 @@
-//! The strategy that counts NUMA nodes.
+//! The strategy `LeastNUMANodes`, which counts NUMA nodes.
 //!
-//! Mirrors `numaNodesRequired` and what uses it: the smallest number of zones that together have enough,
-//! where each of them reports every requested resource; among combinations of that number one with the
-//! least average distance. It is called optimal if no combination of that number, with room or without,
-//! is closer together.
+//! Mirrors `numaNodesRequired` and its callers: the smallest number of zones that together have enough, where each of
+//! them reports every requested resource; among combinations of that number one with the least average distance. It is
+//! optimal if no combination of that number, with enough or not, is closer together.
 //!
-//! The original walks all combinations, 2^n of them. Here those that cannot win are left out, and what
-//! would still go on for too long is cut short: on more than 16 zones a search may end with the best
-//! combination found so far, or go on with one zone more.
+//! The plugin tries all combinations, 2^n of them. Here those that cannot win are skipped, and the number of steps is
+//! limited: on more than 16 zones a search may end with the best combination found so far, or continue with one zone
+//! more.
 
 use smallvec::SmallVec;
 
@@ -23,16 +22,16 @@ use crate::quantity::Quantity;
 const UNKNOWN: i64 = 255;
 /// Combinations farther apart than this on average are not accepted.
 const TOO_FAR: f32 = 256.0;
-/// How many steps all searches of one kind may take together. Sixteen zones need fewer.
-const MOST_STEPS: usize = 1 << 20;
+/// The most steps that all searches of one kind may take together. Sixteen zones need fewer.
+const MAX_STEPS: usize = 1 << 20;
 
-/// Zones beyond this place are not looked at. There are 64 NUMA ids; a longer list repeats them.
-const MOST_ZONES: usize = 128;
+/// Zones beyond this position are ignored. There are 64 NUMA ids; a longer list repeats them.
+const MAX_ZONES: usize = 128;
 
-/// The NUMA nodes that something needs.
+/// The NUMA nodes that a pod or container needs.
 struct Needed {
     nodes: NodeSet,
-    /// Whether no other nodes of that number are closer together.
+    /// Whether no other combination of as many NUMA nodes is closer together.
     optimal: bool,
 }
 
@@ -48,7 +47,7 @@ pub(super) fn of_pod(
     needed(zones.as_slice(), request).map_or(0, |needed| needed.score(manager))
 }
 
-/// The score of a pod whose containers are aligned one by one, each taking its part.
+/// The score of a pod whose containers are aligned one by one, each subtracting its amounts.
 pub(super) fn of_containers(
     mut zones: NumaZones,
     pod: &Pod,
@@ -86,44 +85,44 @@ impl Needed {
     }
 }
 
-/// The fewest zones with room for the request.
+/// The fewest zones with enough for the request.
 fn needed(zones: &[NumaZone], request: &ResourceList) -> Option<Needed> {
-    let zones = &zones[..zones.len().min(MOST_ZONES)];
+    let zones = &zones[..zones.len().min(MAX_ZONES)];
     let mut search = ZoneSearch::new(zones, request);
     (1..=zones.len()).find_map(|size| search.of_size(size))
 }
 
-/// Combinations of zones by their places in the list.
+/// The search for combinations of zones, by their positions in the list.
 struct ZoneSearch<'a> {
     zones: &'a [NumaZone],
-    /// What must be reached, one entry per resource that is really asked for.
+    /// The requested amounts, one entry per resource with a nonzero request.
     need: SmallVec<[Quantity; 4]>,
-    /// What each zone adds to it; `None` if it lacks a requested resource.
+    /// The available amounts of each zone; `None` if it lacks a requested resource.
     adds: Vec<Option<SmallVec<[Quantity; 4]>>>,
-    /// `most[from][resource][count]`: what so many zones at the place `from` or behind it add at most.
+    /// `most[from][resource][count]`: the most that `count` zones from the position `from` on have together.
     most: Vec<SmallVec<[Vec<Quantity>; 4]>>,
-    /// Distances by places.
+    /// Distances by position.
     costs: Vec<Vec<i64>>,
     /// The least distance of a zone to itself, and to another one.
     least: (i64, i64),
-    /// What is left of the steps of the search under way.
+    /// The remaining steps of the current search.
     steps: usize,
 }
 
-/// A combination being built: places, ascending, and the sum of their distances.
+/// A combination being built: positions, ascending, and the sum of their distances.
 #[derive(Clone, Default)]
 struct Partial {
-    places: SmallVec<[usize; 16]>,
+    positions: SmallVec<[usize; 16]>,
     distance: i64,
 }
 
 impl<'a> ZoneSearch<'a> {
     fn new(zones: &'a [NumaZone], request: &ResourceList) -> Self {
-        let asked = || request.iter().filter(|(_, quantity)| !quantity.is_zero());
+        let requested = || request.iter().filter(|(_, quantity)| !quantity.is_zero());
         let adds = |zone: &NumaZone| {
             let reports_all = request.keys().all(|name| zone.available.contains_key(name));
             reports_all.then(|| {
-                asked()
+                requested()
                     .filter_map(|(name, _)| zone.available.get(name).copied())
                     .collect()
             })
@@ -146,7 +145,7 @@ impl<'a> ZoneSearch<'a> {
             });
             pairs.min().unwrap_or(0)
         };
-        let need: SmallVec<[Quantity; 4]> = asked().map(|(_, quantity)| *quantity).collect();
+        let need: SmallVec<[Quantity; 4]> = requested().map(|(_, quantity)| *quantity).collect();
         let adds: Vec<_> = zones.iter().map(adds).collect();
         Self {
             zones,
@@ -166,28 +165,28 @@ impl<'a> ZoneSearch<'a> {
         if !self.could_reach(&nothing, 0, size) {
             return None;
         }
-        let allowance = MOST_STEPS / self.zones.len();
+        let allowance = MAX_STEPS / self.zones.len();
         let mut closest = i64::MAX;
         self.steps = allowance;
         self.closest(&Partial::default(), 0, size, &mut closest);
         let mut best = BestCombination {
             closest: average(closest, size).min(average(UNKNOWN, 1)),
             distance: TOO_FAR,
-            places: SmallVec::new(),
+            positions: SmallVec::new(),
             done: false,
         };
         self.steps = allowance;
         self.fitting(&Partial::default(), &nothing, 0, size, &mut best);
-        if best.places.is_empty() {
+        if best.positions.is_empty() {
             return None;
         }
         Some(Needed {
-            nodes: best.places.iter().map(|&at| self.zones[at].id).collect(),
+            nodes: best.positions.iter().map(|&at| self.zones[at].id).collect(),
             optimal: best.done,
         })
     }
 
-    /// Whether, resource by resource, `count` more zones from the place `from` on could be enough.
+    /// Whether, resource by resource, `count` more zones from the position `from` on could be enough.
     fn could_reach(&self, sums: &[Quantity], from: usize, count: usize) -> bool {
         let rows = sums.iter().zip(&self.need).zip(&self.most[from]);
         rows.into_iter()
@@ -200,7 +199,7 @@ impl<'a> ZoneSearch<'a> {
     /// The least sum of distances that a completion of `partial` could have.
     fn bound(&self, partial: &Partial, size: usize) -> i64 {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let (have, want) = (count(partial.places.len()), count(size));
+        let (have, want) = (count(partial.positions.len()), count(size));
         let selves = (want - have).saturating_mul(self.least.0);
         let others = (want * (want - 1) - have * (have - 1)).saturating_mul(self.least.1);
         partial
@@ -209,37 +208,37 @@ impl<'a> ZoneSearch<'a> {
             .saturating_add(others)
     }
 
-    fn with(&self, partial: &Partial, place: usize) -> Partial {
+    fn with(&self, partial: &Partial, position: usize) -> Partial {
         let mut more = partial.clone();
-        more.distance = more.distance.saturating_add(self.costs[place][place]);
-        for &at in &partial.places {
-            let both = self.costs[at][place].saturating_add(self.costs[place][at]);
+        more.distance = more.distance.saturating_add(self.costs[position][position]);
+        for &at in &partial.positions {
+            let both = self.costs[at][position].saturating_add(self.costs[position][at]);
             more.distance = more.distance.saturating_add(both);
         }
-        more.places.push(place);
+        more.positions.push(position);
         more
     }
 
     /// Lowers `closest` to the least sum of distances of any combination.
     fn closest(&mut self, partial: &Partial, from: usize, size: usize, closest: &mut i64) {
-        let missing = size - partial.places.len();
+        let missing = size - partial.positions.len();
         if missing == 0 {
             *closest = partial.distance.min(*closest);
             return;
         }
-        for place in from..=self.zones.len() - missing {
+        for position in from..=self.zones.len() - missing {
             if self.steps == 0 && *closest != i64::MAX {
                 return;
             }
             self.steps = self.steps.saturating_sub(1);
-            let more = self.with(partial, place);
+            let more = self.with(partial, position);
             if self.bound(&more, size) < *closest {
-                self.closest(&more, place + 1, size, closest);
+                self.closest(&more, position + 1, size, closest);
             }
         }
     }
 
-    /// Finds the first combination with room that is as close as any, else the closest with room.
+    /// Finds the first combination with enough that is as close as any, else the closest one with enough.
     fn fitting(
         &mut self,
         partial: &Partial,
@@ -248,32 +247,32 @@ impl<'a> ZoneSearch<'a> {
         size: usize,
         best: &mut BestCombination,
     ) {
-        let missing = size - partial.places.len();
+        let missing = size - partial.positions.len();
         if missing == 0 {
-            best.offer(&partial.places, average(partial.distance, size));
+            best.consider(&partial.positions, average(partial.distance, size));
             return;
         }
-        for place in from..=self.zones.len() - missing {
-            if best.done || self.steps == 0 || !self.could_reach(sums, place, missing) {
+        for position in from..=self.zones.len() - missing {
+            if best.done || self.steps == 0 || !self.could_reach(sums, position, missing) {
                 return;
             }
             self.steps -= 1;
-            let Some(add) = &self.adds[place] else {
+            let Some(add) = &self.adds[position] else {
                 continue;
             };
             let sums: SmallVec<[Quantity; 4]> =
                 sums.iter().zip(add).map(|(sum, add)| *sum + *add).collect();
-            let more = self.with(partial, place);
+            let more = self.with(partial, position);
             let bound = average(self.bound(&more, size), size);
             let could_win = bound < best.distance || bound <= best.closest;
-            if could_win && self.could_reach(&sums, place + 1, missing - 1) {
-                self.fitting(&more, &sums, place + 1, size, best);
+            if could_win && self.could_reach(&sums, position + 1, missing - 1) {
+                self.fitting(&more, &sums, position + 1, size, best);
             }
         }
     }
 }
 
-/// For each resource, what 0, 1, 2... of the zones add at most.
+/// For each resource, the most that 0, 1, 2... of the zones have together.
 fn most(
     adds: &[Option<SmallVec<[Quantity; 4]>>],
     resources: usize,
@@ -292,31 +291,31 @@ fn most(
     (0..resources).map(row).collect()
 }
 
-/// The best combination with room so far.
+/// The best combination with enough so far.
 struct BestCombination {
-    /// How close a combination of that size can be.
+    /// The least average distance of a combination of that size.
     closest: f32,
     distance: f32,
-    places: SmallVec<[usize; 16]>,
-    /// Whether it is as close as that.
+    positions: SmallVec<[usize; 16]>,
+    /// Whether the best combination has that distance.
     done: bool,
 }
 
 impl BestCombination {
     #[expect(clippy::float_cmp, reason = "equal sums give equal averages")]
-    fn offer(&mut self, places: &[usize], distance: f32) {
+    fn consider(&mut self, positions: &[usize], distance: f32) {
         self.done = distance == self.closest;
         if self.done || distance < self.distance {
             self.distance = distance;
-            self.places = SmallVec::from_slice(places);
+            self.positions = SmallVec::from_slice(positions);
         }
     }
 }
 
-/// The mean over all ordered pairs, a zone with itself among them, in the original's precision.
+/// The mean over all ordered pairs, including a zone with itself, in the precision of the plugin.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "the original computes in 32-bit floats"
+    reason = "the plugin computes in 32-bit floats"
 )]
 fn average(sum: i64, size: usize) -> f32 {
     sum as f32 / (size * size) as f32

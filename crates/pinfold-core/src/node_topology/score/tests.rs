@@ -30,7 +30,7 @@ fn of_zones(zones: Vec<Zone>, strategy: ScoringStrategy) -> i64 {
 }
 
 #[test]
-fn the_worked_numbers() {
+fn the_scores_of_the_worked_examples() {
     let roomy = || zone(0, &[("cpu", "8"), ("memory", "32Gi")]);
     let small = || zone(1, &[("cpu", "1"), ("memory", "1Gi")]);
     let table = [
@@ -60,11 +60,11 @@ fn the_worked_numbers() {
 }
 
 #[test]
-fn two_numa_nodes_score_lower_the_farther_they_are_apart() {
+fn two_numa_nodes_score_lower_the_larger_their_distance() {
     let half = |id| zone(id, &[("cpu", "2"), ("memory", "8Gi")]);
     let least = ScoringStrategy::LeastNumaNodes;
     assert_eq!(of_zones(vec![half(0), half(1)], least), 82);
-    // Nodes 0 and 1 are close together, but node 1 is too small.
+    // NUMA nodes 0 and 1 are close, but node 1 is too small.
     let mut zones = vec![
         half(0),
         zone(1, &[("cpu", "1"), ("memory", "8Gi")]),
@@ -76,7 +76,7 @@ fn two_numa_nodes_score_lower_the_farther_they_are_apart() {
 }
 
 #[test]
-fn weights_below_one_count_one() {
+fn weights_below_one_count_as_one() {
     let node = topology("pod", vec![zone(0, &[("cpu", "8"), ("memory", "32Gi")])]);
     let pod = pod(&[&[("cpu", "4"), ("memory", "8Gi")]]);
     let request = TopologyPodRequest {
@@ -108,7 +108,7 @@ fn containers_without_a_request_score_without_a_panic() {
     );
     let both: &[(&str, &str)] = &[("cpu", "1"), ("memory", "1Gi")];
     let mut pod = pod(&[both, both]);
-    // Guaranteed all the same: only the sums are compared.
+    // The pod is still Guaranteed: only the sums are compared.
     pod.containers[0].requests = amounts(&[("cpu", "2"), ("memory", "2Gi")]);
     pod.containers[1].requests.clear();
     assert_eq!(
@@ -141,9 +141,9 @@ fn containers_without_a_request_score_without_a_panic() {
 }
 
 #[test]
-fn sound_takes_from_the_zone_with_the_id_not_from_the_place_of_that_number() {
-    // Zone 1 is listed first. Both containers need zone 0, which has room for one of them; the original
-    // takes the first one's part from zone 1.
+fn sound_mode_subtracts_from_the_zone_with_the_id_and_not_at_that_index() {
+    // Zone 1 is listed first. Both containers need zone 0, which has enough for one of them; the plugin subtracts the
+    // amounts of the first one from zone 1.
     let zones = vec![
         zone(1, &[("cpu", "2"), ("memory", "8Gi")]),
         zone(0, &[("cpu", "4"), ("memory", "8Gi")]),
@@ -157,7 +157,7 @@ fn sound_takes_from_the_zone_with_the_id_not_from_the_place_of_that_number() {
 }
 
 #[test]
-fn sixty_four_zones_end() {
+fn sixty_four_zones_terminate() {
     let mut zones: Vec<Zone> = (0..64)
         .map(|id| zone(id, &[("cpu", "1"), ("memory", "1Gi")]))
         .collect();
@@ -179,11 +179,11 @@ fn sixty_four_zones_end() {
         ScoringStrategy::LeastNumaNodes,
         Fidelity::Sound,
     );
-    // At least 20 nodes for the memory; every node costs one.
+    // At least 20 NUMA nodes for the memory; every one costs 1.
     assert!((100 - 64..=100 - 20).contains(&found), "{found}");
 }
 
-/// Every combination, as it is written.
+/// The score by trying every combination.
 fn by_all_combinations(zones: &[Zone], cpu: i64) -> i64 {
     let average = |places: &[usize]| {
         let pairs = places
@@ -221,7 +221,7 @@ fn by_all_combinations(zones: &[Zone], cpu: i64) -> i64 {
 
 proptest! {
     #[test]
-    fn leaving_out_combinations_changes_nothing(
+    fn skipping_combinations_does_not_change_the_score(
         cpus in proptest::collection::vec(0_i64..5, 1..7),
         costs in proptest::collection::vec(10_i64..16, 49),
         asked in 1_i64..14,

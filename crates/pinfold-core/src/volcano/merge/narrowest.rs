@@ -1,20 +1,20 @@
-//! The narrowest non-empty meeting of explicit lists of masks.
+//! The narrowest non-empty AND of one mask of each list.
 
 use smallvec::SmallVec;
 
 use crate::node_set::NodeSet;
 
-/// So many ANDs and comparisons before only the narrowest masks are followed any further: some ten
-/// milliseconds. Lists on up to 12 nodes never come near.
-const MOST_STEPS: usize = 1 << 25;
-/// How many masks are followed once the steps are used up.
+/// The number of ANDs and comparisons after which only the narrowest masks are kept: some ten milliseconds. Lists on up
+/// to 12 nodes need far fewer.
+const MAX_STEPS: usize = 1 << 25;
+/// The number of masks that are kept once the steps are used up.
 const BEAM: usize = 16;
-/// Unsorted masks are thinned out whenever there are so many.
+/// The number of unsorted masks at which they are reduced to minimal ones.
 const HEAP: usize = 1 << 16;
 
-/// The narrowest non-empty AND of one mask of each list, and whether it is certain that there is no narrower
-/// one. All masks are subsets of `all`.
-pub(super) fn narrowest_meeting(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<(NodeSet, bool)> {
+/// The narrowest non-empty AND of one mask of each list, and whether there is certainly no narrower one. All masks are
+/// subsets of `all`.
+pub(super) fn narrowest_and(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<(NodeSet, bool)> {
     let mut best: Option<NodeSet> = None;
     let mut steps = Steps(0);
     for node in all {
@@ -26,7 +26,7 @@ pub(super) fn narrowest_meeting(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<
         if lists.iter().any(Vec::is_empty) {
             continue;
         }
-        // No meeting that holds the node can be narrower than what all masks share.
+        // No AND that contains the node can be narrower than the AND of all masks.
         let shared = lists
             .iter()
             .flatten()
@@ -35,10 +35,10 @@ pub(super) fn narrowest_meeting(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<
             continue;
         }
         lists.sort_by_key(Vec::len);
-        // A quick look along the narrowest masks usually finds that very one.
-        let mut found = meetings(shared, &lists, BEAM, &mut steps);
+        // Trying only the narrowest masks first usually finds that one.
+        let mut found = narrowest_of_lists(shared, &lists, BEAM, &mut steps);
         if found != shared {
-            found = meetings(shared, &lists, usize::MAX, &mut steps);
+            found = narrowest_of_lists(shared, &lists, usize::MAX, &mut steps);
         }
         if best.is_none_or(|best| found.is_narrower_than(best)) {
             best = Some(found);
@@ -51,27 +51,32 @@ pub(super) fn narrowest_meeting(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<
     best.map(|mask| (mask, !steps.are_used_up()))
 }
 
-/// The narrowest meeting of lists whose masks all hold one node and share `shared`. Follows the
-/// narrowest `width` masks only.
-fn meetings(shared: NodeSet, lists: &[Vec<NodeSet>], width: usize, steps: &mut Steps) -> NodeSet {
-    let mut met = vec![NodeSet::FULL];
+/// The narrowest AND of one mask of each list, where all masks contain `shared`. Keeps only the narrowest `width` masks
+/// after each list.
+fn narrowest_of_lists(
+    shared: NodeSet,
+    lists: &[Vec<NodeSet>],
+    width: usize,
+    steps: &mut Steps,
+) -> NodeSet {
+    let mut ands = vec![NodeSet::FULL];
     for list in lists {
-        met.truncate(if steps.are_used_up() { BEAM } else { width });
-        let mut next = Vec::with_capacity(met.len().saturating_mul(list.len()).min(HEAP));
-        for &mask in &met {
+        ands.truncate(if steps.are_used_up() { BEAM } else { width });
+        let mut next = Vec::with_capacity(ands.len().saturating_mul(list.len()).min(HEAP));
+        for &mask in &ands {
             steps.count(list.len());
             next.extend(list.iter().map(|&other| mask & other));
             if next.len() >= HEAP {
                 next = minimal(next, steps);
             }
         }
-        met = minimal(next, steps);
-        if met.first() == Some(&shared) {
+        ands = minimal(next, steps);
+        if ands.first() == Some(&shared) {
             break;
         }
     }
     // Sorted narrowest first; empty only if there was an empty list.
-    met.first().copied().unwrap_or(NodeSet::FULL)
+    ands.first().copied().unwrap_or(NodeSet::FULL)
 }
 
 /// The masks that contain no other, narrowest first.
@@ -91,7 +96,7 @@ fn minimal(mut masks: Vec<NodeSet>, steps: &mut Steps) -> Vec<NodeSet> {
     kept
 }
 
-/// A count of the work done.
+/// The number of steps done.
 struct Steps(usize);
 
 impl Steps {
@@ -100,6 +105,6 @@ impl Steps {
     }
 
     fn are_used_up(&self) -> bool {
-        self.0 > MOST_STEPS
+        self.0 > MAX_STEPS
     }
 }

@@ -12,7 +12,7 @@ fn list(name: &str, hints: Vec<Hint>) -> ProviderHints {
     ProviderHints::one(ResourceName::from(name), ResourceHints::List(hints))
 }
 
-/// The rule as it is written: every combination.
+/// The rule applied to every combination.
 fn by_product(all: NodeSet, lists: &[Vec<Hint>]) -> Hint {
     let mut combinations = vec![Hint::on(all, true)];
     for hints in lists {
@@ -56,13 +56,13 @@ fn single_by_product(all: NodeSet, lists: &[Vec<Hint>]) -> Hint {
 
 /// EX-09.
 #[test]
-fn two_resources_on_two_nodes_meet_row_by_row() {
+fn the_merge_of_two_resources_on_two_nodes_follows_the_table() {
     let all = nodes(0b11);
     let cpu = [Hint::on(nodes(0b01), true), Hint::on(nodes(0b11), false)];
     let gpu = [Hint::on(nodes(0b01), true), Hint::on(nodes(0b10), true)];
     let rows = [
         (cpu[0], gpu[0], Hint::on(nodes(0b01), true)),
-        // The masks do not meet: nothing is left but the default.
+        // The AND is empty: the result is the default.
         (cpu[0], gpu[1], Hint::on(all, false)),
         (cpu[1], gpu[0], Hint::on(nodes(0b01), false)),
         (cpu[1], gpu[1], Hint::on(nodes(0b10), false)),
@@ -88,7 +88,7 @@ fn preferred_hints_need_not_be_equal() {
 }
 
 #[test]
-fn who_does_not_mind_gets_all_nodes() {
+fn without_preference_the_result_is_all_nodes() {
     let all = nodes(0b101);
     assert_eq!(merge(all, &[]).hint, Hint::on(all, true));
     assert_eq!(
@@ -107,8 +107,8 @@ fn who_does_not_mind_gets_all_nodes() {
 }
 
 #[test]
-fn lists_on_64_nodes_end() {
-    // Every resource can do without any one pair of nodes: the narrowest meeting needs 32 of them.
+fn lists_on_64_nodes_terminate() {
+    // Every list leaves out one pair of nodes: the narrowest AND needs 32 of them.
     let pairs = (0..32).map(|pair| Hint::on(NodeSet::FULL - nodes(0b11 << (2 * pair)), false));
     let pairs: Vec<Hint> = pairs.collect();
     let providers: Vec<ProviderHints> = (0..32).map(|_| list("x", pairs.clone())).collect();
@@ -127,7 +127,7 @@ fn hints(width: u64) -> impl Strategy<Value = Vec<Hint>> {
 
 proptest! {
     #[test]
-    fn the_product_gives_the_same(
+    fn the_result_equals_that_of_the_product(
         all in 0_u64..64, lists in proptest::collection::vec(hints(6), 0..5),
     ) {
         let all = nodes(all);
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn the_product_of_single_nodes_gives_the_same(
+    fn the_single_node_result_equals_that_of_the_product(
         all in 0_u64..16, lists in proptest::collection::vec(hints(4), 0..5),
     ) {
         let all = nodes(all);

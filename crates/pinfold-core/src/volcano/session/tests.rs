@@ -16,7 +16,7 @@ fn one_node(free: &str, fidelity: Fidelity) -> VolcanoSession {
 }
 
 #[test]
-fn a_task_with_a_policy_is_told_why_a_node_will_not_do() {
+fn a_task_with_a_policy_is_rejected_with_the_reason() {
     let static_node = || node("n", "restricted", machine(2, 4, 1), "0-7");
     let with = |change: &dyn Fn(&mut NumaInfo)| {
         let mut node = static_node();
@@ -82,7 +82,7 @@ fn a_pod_without_a_policy_passes_unless_the_node_has_one() {
 }
 
 #[test]
-fn a_decision_whose_cpus_are_gone_is_not_bound() {
+fn a_decision_whose_cpus_were_taken_is_not_bound() {
     let (first, second) = (
         task("a", "best-effort", &["3"]),
         task("b", "best-effort", &["3"]),
@@ -96,7 +96,7 @@ fn a_decision_whose_cpus_are_gone_is_not_bound() {
         assert_eq!(session.allocate(&first, &name("n")), Ok(()));
         let both = session.allocate(&second, &name("n"));
         match fidelity {
-            // The original gives CPUs 0 to 2 to both.
+            // Volcano assigns CPUs 0 to 2 to both.
             Fidelity::Exact => assert_eq!(both, Ok(())),
             Fidelity::Sound => assert_eq!(
                 both,
@@ -111,13 +111,13 @@ fn a_decision_whose_cpus_are_gone_is_not_bound() {
 }
 
 #[test]
-fn what_is_given_back_is_what_was_bound() {
+fn deallocate_releases_the_cpus_that_were_bound() {
     let asks = task("a", "best-effort", &["3"]);
     for (fidelity, expected) in [(Fidelity::Sound, "0-7"), (Fidelity::Exact, "3-7")] {
         let mut session = one_node("0-7", fidelity);
         session.predicate(&asks, &name("n")).expect("fits");
         session.allocate(&asks, &name("n")).expect("is free");
-        // Asked again, the node decides anew; the original then gives back the new decision.
+        // The second predicate chooses other CPUs; Volcano then releases those.
         session.predicate(&asks, &name("n")).expect("fits");
         session.deallocate(&asks.pod.uid, &name("n"));
         assert_eq!(
@@ -130,7 +130,7 @@ fn what_is_given_back_is_what_was_bound() {
 }
 
 #[test]
-fn a_rejection_takes_back_the_earlier_decision() {
+fn a_rejection_drops_the_earlier_decision() {
     let mut asks = task("a", "best-effort", &["3"]);
     for (fidelity, kept) in [(Fidelity::Sound, false), (Fidelity::Exact, true)] {
         let mut session = one_node("0-7", fidelity);
@@ -212,7 +212,7 @@ fn nodes() -> impl Strategy<Value = Vec<SessionNode>> {
 
 proptest! {
     #[test]
-    fn undoing_restores_everything(nodes in nodes(), tasks in tasks(), exact: bool) {
+    fn undo_restores_the_session(nodes in nodes(), tasks in tasks(), exact: bool) {
         let fidelity = if exact { Fidelity::Exact } else { Fidelity::Sound };
         let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
         let mut session = VolcanoSession::open(nodes, 1, fidelity);
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_is_placed_whole_and_without_conflict_or_not_at_all(
+    fn all_tasks_are_placed_without_conflict_or_none(
         nodes in nodes(), tasks in tasks(),
     ) {
         let names: Vec<NodeName> = nodes.iter().map(|node| node.name.clone()).collect();
@@ -247,7 +247,7 @@ proptest! {
                 let left: Vec<_> = names.iter().map(|node| free(&session, node)).collect();
                 let bound = session.close();
                 for (node, left) in names.iter().zip(left) {
-                    // What is left and what was given are disjoint and together what was there.
+                    // Free and assigned CPUs are disjoint, and their union is the initial free set.
                     let mut sum = left;
                     for binding in bound.values().filter(|binding| binding.node == *node) {
                         prop_assert!(sum.is_disjoint(&binding.cpus));
@@ -260,7 +260,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sound_decision_has_as_many_cpus_as_were_asked_for(
+    fn a_sound_decision_has_exactly_the_requested_number_of_cpus(
         nodes in nodes(), amounts in proptest::collection::vec(1_usize..6, 1..4),
     ) {
         let texts: Vec<String> = amounts.iter().map(usize::to_string).collect();

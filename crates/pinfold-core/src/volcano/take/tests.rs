@@ -14,25 +14,25 @@ fn a_core_number_that_two_sockets_share_is_two_cores() {
     let detail = machine(2, 2, 2);
     assert_eq!(sound(&detail, "0-7", 2), "0-1");
     let exact = take(&detail, detail.all(), 2, Fidelity::Exact).expect("enough CPUs");
-    assert_eq!(exact.to_string(), "0-1,4-5", "twice what was asked");
+    assert_eq!(exact.to_string(), "0-1,4-5", "twice the request");
 }
 
 #[test]
-fn whole_sockets_go_before_whole_cores_before_threads() {
+fn whole_sockets_are_taken_before_whole_cores_and_those_before_threads() {
     let detail = machine(2, 2, 2);
     let table = [
         ("0-7", 0, ""),
         ("0-7", 4, "0-3"),
-        // A broken socket is not a whole one.
+        // A socket with a busy CPU is not whole.
         ("0-2,4-7", 4, "4-7"),
         ("0-7", 6, "0-5"),
         ("0-7", 5, "0-4"),
-        // The socket with the fewest whole cores gives its core first.
+        // The core of the socket with the fewest whole cores is taken first.
         ("0,2-7", 2, "2-3"),
-        // One thread: of the fullest socket the most broken core.
+        // One thread: on the fullest socket, the core with the fewest free threads.
         ("0-6", 1, "6"),
         ("1-7", 1, "1"),
-        // The odd thread comes from the socket that gave the core.
+        // The odd thread comes from the socket of the taken core.
         ("0-1,4-7", 3, "0-1,4"),
     ];
     for (available, needed, expected) in table {
@@ -45,7 +45,7 @@ fn whole_sockets_go_before_whole_cores_before_threads() {
 }
 
 #[test]
-fn too_many_are_rejected_with_the_numbers() {
+fn a_request_for_too_many_cpus_is_rejected_with_both_numbers() {
     let error = NotEnoughCpus {
         needed: 3,
         available: 2,
@@ -59,7 +59,7 @@ fn too_many_are_rejected_with_the_numbers() {
 
 proptest! {
     #[test]
-    fn sound_takes_exactly_what_is_needed_out_of_what_is_available(
+    fn sound_mode_takes_exactly_the_needed_number_of_available_cpus(
         detail in odd_machine(), available in any_cpus(), needed in 0_usize..80,
     ) {
         match take(&detail, &available, needed, Fidelity::Sound) {
@@ -73,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn exact_takes_enough_out_of_what_is_available(
+    fn exact_mode_takes_at_least_the_needed_number_of_available_cpus(
         detail in odd_machine(), available in any_cpus(), needed in 0_usize..80,
     ) {
         match take(&detail, &available, needed, Fidelity::Exact) {
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn sound_breaks_at_most_one_whole_core(
+    fn sound_mode_splits_at_most_one_whole_core(
         sockets in 1_u32..4, cores in 1_u32..5, threads in 1_u32..4,
         available in any_cpus(), needed in 0_usize..40,
     ) {

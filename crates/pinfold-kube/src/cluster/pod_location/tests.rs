@@ -73,8 +73,8 @@ fn on(node: i64) -> PodLocation {
 fn pods_sit_where_everything_that_is_in_use_adds_up() {
     let kubelet = Decider::default();
     // 4 and 6 CPUs in use: 4 can only be on one, then 6 on the other.
-    let told = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
-    assert_eq!(seats(&told, kubelet), [on(0), on(1)]);
+    let reported = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
+    assert_eq!(seats(&reported, kubelet), [on(0), on(1)]);
     // 2 + 4 fill one and 6 the other, or the other way round.
     let open = inventory(&node("container", [2, 2], &[("a", 2), ("b", 4), ("c", 6)]));
     let both: NodeSet = [0, 1]
@@ -109,10 +109,10 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
 #[test]
 fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
     let text = node("container", [4, 2], &[("four", 4), ("six", 6)]) + &pod("new", 7, "");
-    let told = inventory(&text);
+    let reported = inventory(&text);
     let options = reading(Decider::default());
-    let sources = told.objects.nodes_with_sources();
-    let new = told.objects.pods.last().expect("the new one");
+    let sources = reported.objects.nodes_with_sources();
+    let new = reported.objects.pods.last().expect("the new one");
     let pod_request = PodRequest::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&options).expect("a member").value;
     assert!(matches!(
@@ -134,7 +134,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
             "{left:?}: {verdict:?}"
         );
     }
-    // A pod of which nobody says where it is gives back nothing of a NUMA node.
+    // A pod that cannot be located releases no resource of a NUMA node.
     let unknown = [(sources[0].pods[0], PodLocation::Unknown)];
     let mut without = sources[0]
         .member_without_pods(&unknown, &options)
@@ -153,11 +153,11 @@ fn what_a_scheduler_wrote_on_a_pod_wins() {
         metadata: {name: bound, annotations: {scheduling.koordinator.sh/resource-status: \
         '{\"cpuset\": \"2-3\", \"numaNodeResources\": [{\"node\": 1, \"resources\": {\"cpu\": \"2\"}}]}'}}\n\
         spec: {nodeName: n1, containers: [{name: main, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
-    let told = inventory(&text);
+    let reported = inventory(&text);
     let expected = PodLocation::Known {
         cpus: CpuSet::parse("2-3").expect("a list"),
         numa: NodeSet::single(NodeId::new(1).expect("an id")),
         by: LocationSource::Pod,
     };
-    assert_eq!(seats(&told, Decider::Koordinator), [expected]);
+    assert_eq!(seats(&reported, Decider::Koordinator), [expected]);
 }

@@ -1,6 +1,6 @@
-//! JSON strings, both ways.
+//! Decodes and encodes JSON strings.
 
-/// The text of a string literal whose escapes have been checked, without its quotes.
+/// Decodes a string literal without its quotes, whose escapes are known to be valid.
 pub(super) fn unescaped(raw: &[u8]) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -14,7 +14,7 @@ pub(super) fn unescaped(raw: &[u8]) -> String {
     out
 }
 
-/// Appends the character of the escape at the start of `escape`; returns how many bytes that took.
+/// Appends the character of the escape at the start of `escape`; returns the escape's length.
 fn push_escape(out: &mut String, escape: &[u8]) -> usize {
     let c = match escape.get(1) {
         Some(b'b') => '\x08',

@@ -64,7 +64,7 @@ fn pod(uid: &str, cpus: i64, mebibytes: i64) -> Arc<Pod> {
     })
 }
 
-/// What a scheduler makes of the object that the node writes.
+/// The prediction of a scheduler from the object that the node publishes.
 fn replica(ledger: &Ledger) -> Ledger {
     let rules = ledger.rules();
     let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), rules.reserved_cpus());
@@ -159,17 +159,17 @@ fn a_report_says_all_that_a_prediction_needs() {
                     .admit(&next, &mut NoPreference)
                     .expect("decided")
                     .decision;
-                let told =
+                let context =
                     format!("{policy} {cpu_options:?}: {asked} CPUs, {memory} MiB after {uid}");
-                assert_eq!(predicted.is_admitted(), decided.is_admitted(), "{told}");
+                assert_eq!(predicted.is_admitted(), decided.is_admitted(), "{context}");
                 let own = |ledger: &Ledger| -> CpuSet { ledger.exclusive_cpus(&"next".into()) };
-                assert_eq!(own(&there), own(&here), "{told}");
+                assert_eq!(own(&there), own(&here), "{context}");
                 compared += usize::from(decided.is_admitted());
             }
             ledger
                 .admit(&pod(uid, cpus, mebibytes), &mut NoPreference)
                 .expect("decided");
         }
-        assert!(compared > 0, "{policy}: nobody was admitted");
+        assert!(compared > 0, "{policy}: no pod was admitted");
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for every object.
+//! Properties that hold for every object.
 
 use pinfold_core::node_topology::topology_manager::TopologyManagerConfig;
 use proptest::prelude::*;

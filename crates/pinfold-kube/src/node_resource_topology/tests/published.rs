@@ -1,4 +1,4 @@
-//! What nodes report, and the definitions that servers check it by.
+//! Published objects, and the custom resource definitions that API servers validate them with.
 
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -96,7 +96,7 @@ fn a_node_reports_what_it_has_what_pods_may_use_and_what_is_left() {
     assert_eq!(one(expected), object);
 }
 
-/// What makes a schema structural, and unknown fields survive: every value has a type, every object keeps the rest.
+/// Checks that a schema is structural and keeps unknown fields: every value has a type.
 fn check_schema(path: &str, schema: &JsonValue) {
     let is_either = schema.get("x-kubernetes-int-or-string").is_some();
     assert!(

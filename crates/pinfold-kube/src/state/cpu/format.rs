@@ -1,4 +1,4 @@
-//! The CPU file's formats as Go types. Names and order of the fields are part of the checksum.
+//! The formats of the CPU file as Go types. Names and order of the fields affect the checksum.
 
 use pinfold_core::cpu_set::CpuSet;
 
@@ -8,11 +8,11 @@ use crate::go::record::{dump_of_pointer, go_named, go_struct};
 use crate::go::value::{Decoder, GoValue, Map};
 use crate::state::Checksum;
 
-/// The name of every format's type before formats had numbers.
+/// The printed type name of all formats, from before formats had numbers.
 const TYPE_NAME: &str = "state.CPUManagerCheckpoint";
 
 go_named! {
-    /// The number that protects the rest.
+    /// The checksum of the other fields.
     struct CpuChecksumField(u64) = "checksum.Checksum"
 }
 
@@ -37,7 +37,7 @@ go_struct! {
 }
 
 go_struct! {
-    /// Pod entries beside container entries.
+    /// Pod entries and container entries.
     struct CpuFormat3 = "state"."CPUManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
@@ -48,7 +48,7 @@ go_struct! {
 }
 
 go_struct! {
-    /// Format 3 for older kubelets, with checksum 0, and a text with everything.
+    /// Format 3 for older kubelets, with checksum 0, and all fields once more as text.
     struct CpuFormat4 = "state"."CPUManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
@@ -61,7 +61,7 @@ go_struct! {
 }
 
 go_struct! {
-    /// What all formats but the first have in common; as JSON it is the text inside format 4.
+    /// The fields that all formats but the first have; as JSON it is the text inside format 4.
     struct CpuCheckpointData = "state"."CPUManagerCheckpointData" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
@@ -76,13 +76,13 @@ go_named! {
 }
 
 go_struct! {
-    /// How a pod entry is written.
+    /// The JSON of a pod entry.
     struct CpuPodEntryText = "state"."podEntryJSON" {
         cpu_set: String = "CPUSet" "cpuSet" omitempty,
     }
 }
 
-/// The CPUs of one pod: a text in the file, a set in memory, and the set is what the checksum sees.
+/// The CPUs of one pod: text in the file, a set in memory; the checksum covers the set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CpuPodEntry {
     pub(crate) cpus: CpuSet,
@@ -126,7 +126,7 @@ impl GoValue for CpuPodEntry {
 }
 
 impl CpuFormat1 {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),
@@ -147,7 +147,7 @@ impl CpuFormat1 {
 }
 
 impl CpuFormat2 {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),
@@ -159,7 +159,7 @@ impl CpuFormat2 {
         self.checksum_under(TYPE_NAME)
     }
 
-    /// The checksum with the number of the format in the type name.
+    /// The checksum with the format number in the type name.
     pub(crate) fn numbered_checksum(&self) -> Checksum {
         self.checksum_under(&Self::type_name())
     }
@@ -177,7 +177,7 @@ impl CpuFormat2 {
 }
 
 impl CpuFormat3 {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),
@@ -209,7 +209,7 @@ impl CpuFormat4 {
 }
 
 impl CpuCheckpointData {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(crate) fn new() -> Self {
         Self {
             entries: Map::empty(),

@@ -2,7 +2,7 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The bytes of `text`, or the position at which Go stops.
+/// Decodes `text`; the error is the position at which Go stops.
 pub(super) fn decoded(text: &str) -> Result<Vec<u8>, usize> {
     let mut symbols = text
         .bytes()
@@ -35,7 +35,7 @@ pub(super) fn decoded(text: &str) -> Result<Vec<u8>, usize> {
     Ok(out)
 }
 
-/// Checks what follows the first `=`, at `at` after `count` symbols of its four: another one if needed, then
+/// Checks the padding from the first `=`, at `at` after `count` symbols of the last four: another `=` if needed, then
 /// the end.
 fn padding(
     at: usize,
@@ -56,7 +56,7 @@ fn padding(
     symbols.next().map_or(Ok(()), |(at, _)| Err(at))
 }
 
-/// `bytes` as text.
+/// Encodes `bytes`.
 pub(super) fn encoded(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,4 +1,4 @@
-//! The device file's format as Go types. Names and order of the fields are part of the checksum.
+//! The format of the device file as Go types. Names and order of the fields affect the checksum.
 
 use super::base64;
 use crate::go::json::{self, Json};
@@ -7,12 +7,12 @@ use crate::go::value::{Decoder, GoKey, GoValue, Map, Slice};
 use crate::state::Checksum;
 
 go_named! {
-    /// The number that protects the rest.
+    /// The checksum of the other fields.
     struct DeviceChecksumField(u64) = "checksum.Checksum"
 }
 
 go_named! {
-    /// The number of a NUMA node, -1 for none.
+    /// The id of a NUMA node, -1 for none.
     struct NodeKey(i64) = "int64"
 }
 
@@ -32,7 +32,7 @@ go_named! {
 }
 
 go_struct! {
-    /// The devices of one resource that one container holds.
+    /// The devices of one resource assigned to one container.
     struct PodDevicesEntry = "checkpoint"."PodDevicesEntry" {
         pod: String = "PodUID" "PodUID",
         container: String = "ContainerName" "ContainerName",
@@ -43,7 +43,7 @@ go_struct! {
 }
 
 go_struct! {
-    /// The part that is protected.
+    /// The part that the checksum covers.
     struct DeviceCheckpointData = "checkpoint"."checkpointData" {
         entries: Slice<PodDevicesEntry> = "PodDeviceEntries" "PodDeviceEntries",
         registered: Map<String, Slice<String>> = "RegisteredDevices" "RegisteredDevices",

@@ -70,7 +70,7 @@ fn files() -> StateFiles {
 }
 
 #[test]
-fn a_ledger_goes_on_from_the_files_with_pods_that_ask_for_what_they_hold() {
+fn a_ledger_is_restored_with_pods_that_request_what_they_hold() {
     let (files, empty) = (files(), empty_node());
     let pods: Vec<Arc<Pod>> = files
         .unlisted_pods(&BTreeSet::new())
@@ -99,12 +99,12 @@ fn a_ledger_goes_on_from_the_files_with_pods_that_ask_for_what_they_hold() {
 }
 
 #[test]
-fn a_pod_that_is_known_is_no_stranger() {
+fn a_known_pod_is_not_among_the_unlisted_ones() {
     assert_eq!(files().unlisted_pods(&[PodUid::from("p1")].into()), []);
 }
 
 #[test]
-fn a_manager_that_managed_nothing_leaves_the_empty_node() {
+fn a_file_of_the_policy_none_gives_the_empty_node() {
     let empty = empty_node();
     let mut files = files();
     files.cpus = Some(CpuManagerState {

@@ -1,4 +1,4 @@
-//! Between the file's types and core terms.
+//! Converts between the file's types and the core's.
 
 use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::node_set::{NodeId, NodeSet};

@@ -1,14 +1,14 @@
-//! The memory file's formats as Go types. Names and order of the fields are part of the checksum.
+//! The formats of the memory file as Go types. Names and order of the fields affect the checksum.
 
 use crate::go::record::{dump_of_pointer, go_named, go_struct};
 use crate::go::value::{GoKey, GoValue, Map, Pointer, Slice};
 use crate::state::Checksum;
 
-/// The name of every format's type before formats had numbers.
+/// The printed type name of all formats, from before formats had numbers.
 const TYPE_NAME: &str = "state.MemoryManagerCheckpoint";
 
 go_named! {
-    /// The number that protects the rest.
+    /// The checksum of the other fields.
     struct MemoryChecksumField(u64) = "checksum.Checksum"
 }
 
@@ -53,7 +53,7 @@ go_named! {
 }
 
 go_struct! {
-    /// Memory given to one container or pod.
+    /// Memory assigned to one container or pod.
     struct FileBlock = "state"."Block" {
         nodes: Slice<i64> = "NUMAAffinity" "numaAffinity",
         kind: MemoryKind = "Type" "type",
@@ -89,7 +89,7 @@ go_struct! {
 }
 
 go_struct! {
-    /// Pod entries beside container entries.
+    /// Pod entries and container entries.
     struct MemoryFormat2 = "state"."MemoryManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         nodes: NodeMap = "MachineState" "machineState",
@@ -99,7 +99,7 @@ go_struct! {
     }
 }
 
-/// What the formats have in common, without the checksum.
+/// The fields that the formats have in common, without the checksum.
 pub(super) struct MemoryCheckpointContent {
     pub(super) policy_name: String,
     pub(super) nodes: NodeMap,
@@ -108,7 +108,7 @@ pub(super) struct MemoryCheckpointContent {
 }
 
 impl MemoryFormat1 {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(super) fn new() -> Self {
         Self {
             nodes: NodeMap(Map::empty()),
@@ -121,7 +121,7 @@ impl MemoryFormat1 {
         self.checksum_under(TYPE_NAME)
     }
 
-    /// The checksum with the number of the format in the type name.
+    /// The checksum with the format number in the type name.
     pub(super) fn numbered_checksum(&self) -> Checksum {
         self.checksum_under(&Self::type_name())
     }
@@ -139,7 +139,7 @@ impl MemoryFormat1 {
 }
 
 impl MemoryFormat2 {
-    /// As the kubelet prepares it for reading.
+    /// The value that the kubelet decodes into.
     pub(super) fn new() -> Self {
         Self {
             nodes: NodeMap(Map::empty()),

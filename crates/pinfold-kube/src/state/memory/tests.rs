@@ -108,7 +108,7 @@ fn a_damaged_file_is_rejected_in_the_kubelets_words() {
 }
 
 #[test]
-fn what_no_machine_has_is_rejected_although_the_kubelet_takes_it() {
+fn ids_that_no_machine_has_are_rejected_although_the_kubelet_accepts_them() {
     let unchecked = V1.replace("869405357", "0");
     for (text, fault) in [
         (
