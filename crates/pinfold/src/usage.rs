@@ -168,7 +168,7 @@ pub(crate) fn table(usages: &[ResourceUsage]) -> String {
         ("used", Align::Right),
         ("free", Align::Right),
         ("total", Align::Right),
-        ("largest on one node", Align::Right),
+        ("largest fit", Align::Right),
         ("fragmented", Align::Right),
     ]);
     for usage in usages {
