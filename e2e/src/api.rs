@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pinfold_agent::kubernetes::{
-    Connection, GENERATION, Kubernetes, Object, Remark, Report as NodeReport, Timing, Warning,
+    Connection, GENERATION, Kubernetes, NodeObject, NodeReport, SyncEvent, Timing, Warning,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::Machine;
@@ -141,8 +141,8 @@ fn news(generation: u64, shared: &str) -> Result<NodeReport, String> {
     Ok(NodeReport {
         generation,
         objects: vec![
-            Object::topology(&koordinator::publish(&topology, &facts)),
-            Object::numatopology(&numa),
+            NodeObject::topology(&koordinator::publish(&topology, &facts)),
+            NodeObject::numatopology(&numa),
         ],
     })
 }
@@ -393,7 +393,7 @@ fn asked_for(plane: &ControlPlane) -> Result<(), String> {
 fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
     let said = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&said);
-    let remarks = move |remark: Remark| {
+    let remarks = move |remark: SyncEvent| {
         let mut said = sink.lock().unwrap_or_else(PoisonError::into_inner);
         said.push_str(&remark.to_string());
     };

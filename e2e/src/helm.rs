@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_agent::config::AgentConfig;
-use pinfold_scheduler::config::SchedulerConfig;
+use pinfold_scheduler::config::ExtenderConfig;
 use serde_json::{Value, json};
 
 use self::program::Helm;
@@ -26,7 +26,7 @@ const VALUES: [&str; 5] = ["", "manage", "locked", "agent-only", "scheduler-only
 const REFUSED: [(&str, &str); 9] = [
     ("agent.confg.mode=mirror", "confg"),
     ("agent.config.mode=both", "/agent/config/mode"),
-    ("agent.config.node=worker-1", "/agent/config/node"),
+    ("agent.config.nodeName=worker-1", "/agent/config/nodeName"),
     ("scheduler.replicas=0", "/scheduler/replicas"),
     ("scheduler.tls.source=somewhere", "/scheduler/tls/source"),
     ("scheduler.config.listen=0.0.0.0:1", "/scheduler/config"),
@@ -143,7 +143,7 @@ fn configurations(objects: &[Value]) -> Result<(), String> {
 }
 
 fn scheduler(text: &str) -> Result<(), String> {
-    let read = SchedulerConfig::read("scheduler.yaml", text.as_bytes());
+    let read = ExtenderConfig::read("scheduler.yaml", text.as_bytes());
     let read = read.map_err(|findings| findings.to_string())?;
     equal("warnings", read.warnings.len(), 0)?;
     let written = serde_json::to_value(&read.value).map_err(|error| error.to_string())?;

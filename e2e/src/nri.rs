@@ -216,10 +216,14 @@ impl Node {
     /// A plugin of this suite, for what no example does.
     fn probe(&mut self, report: &mut Report) -> Result<(), String> {
         let probe = Probe::start(&self.containerd.nri_socket())?;
-        let state = probe.handle.wait_for(PATIENCE, nri::State::is_connected);
+        let state = probe
+            .handle
+            .wait_for(PATIENCE, nri::ConnectionState::is_connected);
         let connected = match &state {
-            nri::State::Connected { runtime } => equal("runtime", &*runtime.name, "containerd")
-                .and_then(|()| equal("events", runtime.events, self.events)),
+            nri::ConnectionState::Connected { runtime } => {
+                equal("runtime", &*runtime.name, "containerd")
+                    .and_then(|()| equal("events", runtime.events, self.events))
+            }
             other => Err(format!("{other:?}")),
         };
         self.check(

@@ -1,11 +1,11 @@
-//! What the fuzz targets share.
+//! Functions that several fuzz targets use.
 
 use pinfold_core::machine::Machine;
 use pinfold_core::machine::cpus::CpuTopology;
 use pinfold_hardware::Hardware;
 use pinfold_kube::state::Checksum;
 
-/// The file with the checksum that its content asks for: otherwise no changed file would get any further.
+/// The file with a correct checksum, without which every mutated file would be rejected at once.
 pub fn with_right_checksum(bytes: &[u8], checksum: &Checksum) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let wrong = format!("\"checksum\":{}", checksum.stored);
@@ -16,7 +16,7 @@ pub fn with_right_checksum(bytes: &[u8], checksum: &Checksum) -> Vec<u8> {
         .map_or_else(|| bytes.to_vec(), String::into_bytes)
 }
 
-/// A machine that was read can be shown to the kubelet's rules, and is the same after being written down.
+/// Checks that a machine can be converted for the kubelet's rules, and is equal after it was written and read again.
 pub fn check_machine(hardware: &Hardware) {
     let _ = hardware.machine_within_reach();
     let Ok(machine) = hardware.machine() else {

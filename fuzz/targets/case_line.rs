@@ -1,4 +1,4 @@
-//! Test vectors: the name of a family on the first line, a case of it on the second. Any case gets an outcome.
+//! Test vectors: the name of a family on the first line, a case of it on the second. Every case has a result.
 #![no_main]
 
 use std::sync::LazyLock;

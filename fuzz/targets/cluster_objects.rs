@@ -1,16 +1,18 @@
-//! Objects of a cluster. One that was read is the same after being written down, in either format; every rule has an
-//! answer to it, in either mode; whatever is wrong can be told.
+//! Objects of a cluster. An object is equal after it was written and read again, in either format; every dialect
+//! returns for it, in either mode; every finding can be displayed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_kube::koordinator::{self, ReportAnnotations, NodeAnnotations, ResourceStatus};
+use pinfold_kube::koordinator::{self, NodeAnnotations, ReportAnnotations, ResourceStatus};
 use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtVersion};
 use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::{manifest, volcano};
 
 fn read(text: &str) -> ClusterObjects {
-    objects::read("again", text.as_bytes()).expect("what was just written").value
+    objects::read("again", text.as_bytes())
+        .expect("what was just written")
+        .value
 }
 
 fn check_topology(topology: &NodeResourceTopology, fidelity: Fidelity) {

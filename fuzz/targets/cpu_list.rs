@@ -1,4 +1,4 @@
-//! Lists of CPUs in the kernel's format. What is printed reads as the same set.
+//! Lists of CPUs in the kernel's format. A printed set parses as the same set.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

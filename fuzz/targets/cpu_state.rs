@@ -1,4 +1,4 @@
-//! `cpu_manager_state`. A file that the kubelet takes is written so that it reads the same again.
+//! `cpu_manager_state`. A file that the kubelet accepts is equal after it was read, written and read again.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
                 .unwrap_or_else(|error| panic!("{written}\n{error}"));
             let mut expected = state.clone();
             if format == CpuStateFormat::V2 {
-                // The format has no place for them.
+                // The format cannot represent them.
                 expected.pods.clear();
             }
             assert_eq!((&again, read_as), (&expected, format), "{written}");

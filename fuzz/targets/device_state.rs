@@ -1,4 +1,4 @@
-//! The device manager's checkpoint. A file that the kubelet takes is written so that it reads the same again.
+//! The device manager's checkpoint. A file that the kubelet accepts is equal after it was read, written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,39 +1,39 @@
-//! Requests of a scheduler: whatever comes is answered or rejected with words, and never disturbs the next one.
+//! Requests of kube-scheduler: every request is answered or rejected with a message, and does not affect the next one.
 #![no_main]
 
 use std::sync::{Arc, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use pinfold_scheduler::cache::node::{read_node, read_numa, read_report};
-use pinfold_scheduler::cache::{Cache, Policy, pod};
+use pinfold_scheduler::cache::node::{parse_node, parse_numa, parse_report};
+use pinfold_scheduler::cache::{Cache, CachePolicy, pod_info};
 use pinfold_scheduler::extender::Extender;
 use pinfold_scheduler::extender::wire::BindingArgs;
-use pinfold_scheduler::{SchedulerConfig, Weights};
+use pinfold_scheduler::{ExtenderConfig, Weights};
 
 fuzz_target!(|bytes: &[u8]| {
     let now = std::time::Instant::now();
-    let config = SchedulerConfig::default();
-    let mut cache = Cache::new(Policy {
+    let config = ExtenderConfig::default();
+    let mut cache = Cache::new(CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     });
     let node = serde_json::json!({
         "metadata": { "name": "a" }, "status": { "allocatable": { "cpu": "8", "pods": "10" } },
     });
-    cache.put_node(read_node(node).expect("a node"), now);
-    // The same bytes as objects of a watch.
+    cache.apply_node(parse_node(node).expect("a node"), now);
+    // The same bytes as watched objects.
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes) {
-        if let Ok(node) = read_node(value.clone()) {
-            cache.put_node(node, now);
+        if let Ok(node) = parse_node(value.clone()) {
+            cache.apply_node(node, now);
         }
-        if let Ok((name, heard)) = read_report(value.clone(), now) {
-            cache.put_report(&name, heard, now);
+        if let Ok((name, report)) = parse_report(value.clone(), now) {
+            cache.apply_report(&name, report, now);
         }
-        if let Ok((name, heard)) = read_numa(value.clone(), now) {
-            cache.put_numa(&name, heard, now);
+        if let Ok((name, report)) = parse_numa(value.clone(), now) {
+            cache.apply_numa(&name, report, now);
         }
-        if let Ok(found) = pod::read(value) {
-            cache.put_pod(found, now);
+        if let Ok(pod) = pod_info::parse(value) {
+            cache.apply_pod(pod, now);
         }
     }
     let extender = Extender::new(Arc::new(Mutex::new(cache)), Weights::default());
@@ -41,7 +41,9 @@ fuzz_target!(|bytes: &[u8]| {
         let answer: serde_json::Value = serde_json::from_slice(&answer).expect("JSON");
         assert!(answer["FailedNodes"].is_object());
     }
-    let _ = extender.prioritize(bytes).map_err(|error| error.to_string());
+    let _ = extender
+        .prioritize(bytes)
+        .map_err(|error| error.to_string());
     let _ = extender.preempt(bytes).map_err(|error| error.to_string());
     let _: Result<BindingArgs, _> = serde_json::from_slice(bytes);
 });

@@ -1,4 +1,5 @@
-//! What a client sends before the HTTP/2 library sees it. Cuts do not show, and what passed once passes again.
+//! HTTP/2 frames of a client before the HTTP/2 library reads them. The result does not depend on how the bytes are
+//! split, and the output passes unchanged a second time.
 #![no_main]
 
 use kubelet_api::authority::FrameRewriter;

@@ -1,4 +1,4 @@
-//! The kubelet's configuration in YAML, read as the kubelet does and as we do.
+//! The kubelet's configuration in YAML, read in exact and in sound mode.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ fuzz_target!(|bytes: &[u8]| {
     for fidelity in [Fidelity::Exact, Fidelity::Sound] {
         match KubeletSettings::read("fuzz.yaml", bytes, fidelity) {
             Ok(read) => {
-                // What it says is also turned into what a ledger starts from, on a machine of 1 TiB.
+                // The configuration is also converted to settings of a ledger, on a machine of 1 TiB.
                 let _ = read.value.settings(1 << 40, fidelity);
             }
             Err(findings) => drop(findings.to_string()),

@@ -1,4 +1,4 @@
-//! Every message of device plugins and pod resources. What is written reads as the same message.
+//! Every message of device plugins and pod resources. An encoded message decodes as the same message.
 #![no_main]
 
 use kubelet_api::{device_plugin as plugin, pod_resources as pods};

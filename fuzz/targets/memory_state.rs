@@ -1,4 +1,4 @@
-//! `memory_manager_state`. A file that the kubelet takes is written so that it reads the same again.
+//! `memory_manager_state`. A file that the kubelet accepts is equal after it was read, written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Requests and responses of ttrpc, and everything a runtime may ask a plugin.
+//! Requests and responses of ttrpc, and every call of a runtime to a plugin.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Every message of NRI. What is written reads as the same message.
+//! Every message of NRI. An encoded message decodes as the same message.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

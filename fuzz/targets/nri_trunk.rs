@@ -1,4 +1,4 @@
-//! Bytes of an NRI trunk. However they are cut, the same messages come out, and those survive being sent.
+//! Bytes of an NRI trunk. However they are split, they decode as the same messages, which are equal after sending.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Pod manifests in YAML. A pod that was read is the same after being written down, and any node has an answer to it.
+//! Pod manifests in YAML. A pod is equal after it was written and read again, and every node admits or rejects it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(read) => read.value,
         Err(findings) => return drop(findings.to_string()),
     };
-    // Replicas are alike.
+    // All replicas are equal.
     for object in pods.iter().take(4) {
         let pod = &object.pod;
         let written = serde_json::to_string(pod).expect("a pod is plain data");

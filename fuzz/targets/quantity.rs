@@ -1,4 +1,4 @@
-//! Kubernetes quantities. What is printed reads as the same amount and prints the same again.
+//! Kubernetes quantities. A printed quantity parses as the same amount and prints the same again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

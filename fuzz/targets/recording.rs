@@ -1,4 +1,4 @@
-//! Recordings of kernel files, compressed or not. What is written reads as the same recording.
+//! Recordings of kernel files, compressed or not. A written recording reads as the same recording.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

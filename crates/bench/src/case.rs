@@ -1,4 +1,4 @@
-//! [`Case`]: one thing that is measured.
+//! [`BenchCase`]: one measured operation.
 
 use crate::clock;
 use crate::reference::Reference;
@@ -6,20 +6,20 @@ use crate::reference::Reference;
 /// An operation, ready to be repeated.
 pub(crate) type Work = Box<dyn FnMut()>;
 
-/// What belongs together in a report.
+/// A group of cases, shown as one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Section (a) of the kubelet's figures.
+    /// Section (a) of the kubelet's record: the merge.
     Merge,
-    /// Section (b).
+    /// Section (b): hints of the static CPU policy.
     Hints,
-    /// Section (c).
+    /// Section (c): picking CPUs.
     Picking,
-    /// Section (d).
+    /// Section (d): whole admissions.
     Admission,
-    /// The same merge with real managers on real machines, and on made-up scenes.
+    /// The merge with the hints of all managers on realistic machines, and on random scenes.
     MergeInFull,
-    /// How the cost grows.
+    /// How the cost grows with machine, resources and pods.
     Growth,
     /// One pod on one node under Koordinator.
     Koordinator,
@@ -49,22 +49,22 @@ impl Group {
     }
 }
 
-/// One thing that is measured.
-pub(crate) struct Case {
-    /// Where it belongs.
+/// One measured operation.
+pub(crate) struct BenchCase {
+    /// Its group.
     pub(crate) group: Group,
-    /// What it is, unique in its group.
+    /// Its name, unique in its group.
     pub(crate) name: String,
-    /// What the original needed.
+    /// The cost of the original program.
     pub(crate) reference: Reference,
-    /// How long it may take.
+    /// The most CPU time that it may take.
     pub(crate) target_ns: Option<f64>,
-    /// How many variants there are; the slowest counts.
+    /// The number of variants, of which the slowest counts.
     variants: u64,
     prepare: Box<dyn Fn(u64) -> Work>,
 }
 
-impl Case {
+impl BenchCase {
     /// A case of one operation.
     pub(crate) fn new<W: FnMut() + 'static>(
         group: Group,
@@ -74,7 +74,7 @@ impl Case {
         Self::worst_of(1, group, name, move |_| prepare())
     }
 
-    /// A case of so many variants, of which the slowest counts.
+    /// A case with several variants, of which the slowest counts.
     pub(crate) fn worst_of<W: FnMut() + 'static>(
         variants: u64,
         group: Group,
@@ -91,12 +91,12 @@ impl Case {
         }
     }
 
-    /// The same with the original's figure.
+    /// The same case with the cost of the original program.
     pub(crate) fn beside(self, reference: Reference) -> Self {
         Self { reference, ..self }
     }
 
-    /// The same with a limit.
+    /// The same case with a limit in microseconds.
     pub(crate) fn within_us(self, limit: f64) -> Self {
         Self {
             target_ns: Some(limit * 1000.0),
@@ -104,12 +104,12 @@ impl Case {
         }
     }
 
-    /// The name by which it is asked for.
+    /// The group and the name, as the command line selects it.
     pub(crate) fn full_name(&self) -> String {
         format!("{}: {}", self.group.name(), self.name)
     }
 
-    /// Nanoseconds of CPU time.
+    /// Measures the case; returns nanoseconds of CPU time per operation.
     pub(crate) fn measure(&self) -> f64 {
         let works = (0..self.variants).map(&self.prepare);
         works.map(clock::cpu_ns_of).fold(0.0, f64::max)

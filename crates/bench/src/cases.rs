@@ -1,4 +1,4 @@
-//! Everything that is measured.
+//! All measured cases.
 
 mod admission;
 mod cluster;
@@ -11,10 +11,10 @@ mod merge_in_full;
 mod picking;
 mod volcano;
 
-use crate::case::Case;
+use crate::case::BenchCase;
 
 /// All cases in the order of the report.
-pub(crate) fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<BenchCase> {
     let mut cases = merge::cases();
     cases.extend(hints::cases());
     cases.extend(picking::cases());

@@ -1,27 +1,26 @@
 //! CPU time per operation: user and system time of this process, the least of five rounds.
 //!
-//! Time on a busy machine says little; CPU time suffers much less from what else runs there, and the least
-//! of some rounds suffers least.
+//! On a busy machine CPU time varies much less than elapsed time, and the least of several rounds varies least.
 
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often an operation is measured.
+/// How many rounds an operation is measured.
 const ROUNDS: u32 = 5;
-/// A round takes at least this long, so that reading the clock does not show.
+/// The shortest round, so that the cost of reading the clock is negligible.
 const ROUND_NS: u64 = 10_000_000;
 
 /// Nanoseconds of CPU time that `operation` takes.
 pub(crate) fn cpu_ns_of(mut operation: impl FnMut()) -> f64 {
     let mut times = 1;
-    // Also warms up what there is to warm up.
+    // Also warms up caches.
     while round(&mut operation, times) < ROUND_NS {
         times *= 2;
     }
     let rounds = (0..ROUNDS).map(|_| round(&mut operation, times));
     let least = rounds.min().unwrap_or(0);
-    #[expect(clippy::cast_precision_loss, reason = "nobody measures that many")]
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53")]
     let per_operation = least as f64 / times as f64;
     per_operation
 }

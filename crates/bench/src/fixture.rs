@@ -14,17 +14,17 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 
-use crate::scenes::Random;
+use crate::merge_cases::Random;
 
 const GIB: u64 = 1 << 30;
 
-/// A machine as the kubelet's figures describe it: two threads per core, first threads of all cores in node order,
-/// then the second threads.
+/// A machine of the kubelet's record: two threads per core, the first threads of all cores in NUMA node order, then the
+/// second threads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct MachineShape {
     /// NUMA nodes, spread over two sockets.
     pub(crate) nodes: usize,
-    /// Threads in all.
+    /// The number of threads of the machine.
     pub(crate) cpus: usize,
     /// L3 caches on each node.
     pub(crate) caches: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Shape {
     pub(crate) hugepages: u64,
 }
 
-impl Shape {
+impl MachineShape {
     /// The machine.
     pub(crate) fn machine(self) -> Arc<Machine> {
         let cores = (self.cpus / 2 / self.nodes).max(1);
@@ -113,7 +113,7 @@ fn quantity(text: &str) -> Quantity {
     text.parse().expect("a quantity")
 }
 
-/// Settings as in section (d) of the kubelet's figures: static CPUs and memory, 2 CPUs and 1 GiB reserved.
+/// Settings as in section (d) of the kubelet's record: static CPUs and memory, 2 CPUs and 1 GiB reserved.
 pub(crate) fn settings(policy: &str, scope: &str) -> Settings {
     let reserved = ResourceList::from([("memory".into(), quantity("1Gi"))]);
     Settings {
@@ -139,7 +139,7 @@ pub(crate) fn ledger(machine: Arc<Machine>, settings: Settings) -> Ledger {
     ))
 }
 
-/// `count` devices, device i on node i mod `nodes`.
+/// `count` devices, device i near NUMA node i mod `nodes`.
 pub(crate) fn offer(count: usize, nodes: usize) -> AdvertisedDevices {
     let device = |index: usize| {
         let numa = i64::try_from(index % nodes).expect("at most 64 nodes");
@@ -157,7 +157,7 @@ pub(crate) const DEVICES: [&str; 2] = ["example.com/gpu", "example.com/nic"];
 
 /// A node with two kinds of devices, four of each per NUMA node, and hugepages.
 pub(crate) fn rich_node(nodes: usize) -> Ledger {
-    let shape = Shape {
+    let shape = MachineShape {
         nodes,
         cpus: 64 * nodes,
         caches: 2,
@@ -170,16 +170,16 @@ pub(crate) fn rich_node(nodes: usize) -> Ledger {
     ledger
 }
 
-/// The same after a random history of pods of all sizes that came and partly went again.
+/// The same after random pods of all sizes were added and some of them removed.
 pub(crate) fn crowded_node(nodes: usize, seed: u64) -> Ledger {
     let mut random = Random(seed);
     let mut ledger = rich_node(nodes);
-    let mut residents = Vec::new();
+    let mut admitted = Vec::new();
     for number in 0..6 * nodes {
         let (cpus, gib) = (1 + random.below(40), 1 + random.below(40));
         let (gpus, nics) = (random.below(3), random.below(3));
         let pod = pod(
-            &format!("resident-{number}"),
+            &format!("pod-{number}"),
             &[
                 ("cpu", &cpus.to_string()),
                 ("memory", &format!("{gib}Gi")),
@@ -187,17 +187,15 @@ pub(crate) fn crowded_node(nodes: usize, seed: u64) -> Ledger {
                 (DEVICES[1], &nics.to_string()),
             ],
         );
-        let admission = ledger
-            .admit(&pod, &mut NoPreference)
-            .expect("a pod that is new here");
+        let admission = ledger.admit(&pod, &mut NoPreference).expect("a new pod");
         if admission.decision.is_admitted() {
-            residents.push(pod.uid.clone());
+            admitted.push(pod.uid.clone());
         }
-        if random.chance(40) && !residents.is_empty() {
-            let leaver = usize::try_from(random.below(residents.len() as u64)).unwrap_or(0);
+        if random.chance(40) && !admitted.is_empty() {
+            let removed = usize::try_from(random.below(admitted.len() as u64)).unwrap_or(0);
             ledger
-                .release(&residents.swap_remove(leaver))
-                .expect("a resident");
+                .release(&admitted.swap_remove(removed))
+                .expect("an admitted pod");
         }
     }
     ledger

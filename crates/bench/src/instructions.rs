@@ -1,28 +1,28 @@
-//! Instructions per operation, counted by valgrind: the same on every run, so a change of the code shows and a busy
-//! machine does not.
+//! Counts instructions per operation with valgrind: the same on every run, so that only changes of the code are
+//! visible.
 //!
-//! Each case with a target runs in a process of its own, once with few and once with more repetitions; the difference
-//! is what the repetitions cost.
+//! Each case with a target runs in its own process, once with few and once with more repetitions; the difference is the
+//! cost of the additional repetitions.
 
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::case::Case;
+use crate::case::BenchCase;
 
 const FEW: u64 = 2;
 const MORE: u64 = 12;
 
 /// Instructions by name of the case.
-pub(crate) type Counts = Vec<(String, u64)>;
+pub(crate) type InstructionCounts = Vec<(String, u64)>;
 
-/// Counts the cases that have a target.
+/// InstructionCounts the cases that have a target.
 ///
 /// # Errors
-/// If valgrind cannot be used, and why.
-pub(crate) fn count(cases: &[Case]) -> Result<Counts, String> {
-    let aimed = cases.iter().filter(|case| case.target_ns.is_some());
-    aimed
+/// If valgrind cannot be run, with the reason.
+pub(crate) fn count(cases: &[BenchCase]) -> Result<InstructionCounts, String> {
+    let with_target = cases.iter().filter(|case| case.target_ns.is_some());
+    with_target
         .map(|case| {
             let name = case.full_name();
             let few = executed(&name, FEW)?;
@@ -41,17 +41,17 @@ fn executed(name: &str, times: u64) -> Result<u64, String> {
         .args(["--once", name, &times.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     // ==123== I refs:        1,234,567
-    let figure = said
+    let figure = stderr
         .lines()
         .filter_map(|line| line.split_once("refs:"))
         .find_map(|(_, figure)| figure.trim().replace(',', "").parse().ok());
-    figure.ok_or_else(|| format!("valgrind did not count {name}: {said}"))
+    figure.ok_or_else(|| format!("valgrind did not count {name}: {stderr}"))
 }
 
 /// As a list of `{name, instructions}`.
-pub(crate) fn json(counts: &Counts) -> String {
+pub(crate) fn json(counts: &InstructionCounts) -> String {
     let rows = counts
         .iter()
         .map(|(name, count)| json!({ "name": name, "instructions": count }));

@@ -1,4 +1,4 @@
-//! Measures decisions in CPU time, beside what the kubelet needed for the same.
+//! Measures decisions in CPU time and compares them with the original programs.
 //!
 //! ```text
 //! pinfold-bench [WORD ...]         measure the cases whose names contain all words; without any, all,
@@ -8,7 +8,7 @@
 //! pinfold-bench --once NAME N      run one case N times and measure nothing: for profilers
 //! ```
 //!
-//! The shapes and the originals' figures are those of `conformance/*/BENCH.md`, read from there.
+//! The shapes and the figures of the original programs are read from `conformance/*/BENCH.md`.
 
 #![allow(clippy::print_stdout, reason = "this is a program for the terminal")]
 
@@ -17,20 +17,20 @@ mod cases;
 mod clock;
 mod fixture;
 mod instructions;
-mod reference;
-mod report;
-#[path = "../../pinfold-core/tests/merge_scenes/mod.rs"]
+#[path = "../../pinfold-core/tests/merge_cases/mod.rs"]
 #[allow(
     clippy::cast_sign_loss,
     missing_docs,
-    reason = "shared with the tests of the merge, where these are at home"
+    reason = "shared with the tests of the merge"
 )]
-mod scenes;
+mod merge_cases;
+mod reference;
+mod report;
 
 use std::process::ExitCode;
 
-use case::Case;
-use report::Row;
+use case::BenchCase;
+use report::MeasuredCase;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn once(name: &str, count: &str) -> Result<(), String> {
     let count: u64 = count
         .parse()
-        .map_err(|_| format!("{count:?} is no number of times"))?;
+        .map_err(|_| format!("{count:?} is not a number of repetitions"))?;
     let found = cases::all()
         .into_iter()
         .find(|case| case.full_name() == name);
@@ -72,10 +72,10 @@ fn once(name: &str, count: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn measure(is_wanted: impl Fn(&Case) -> bool) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn measure(is_wanted: impl Fn(&BenchCase) -> bool) -> Vec<MeasuredCase> {
+    let mut rows: Vec<MeasuredCase> = Vec::new();
     for case in cases::all().iter().filter(|case| is_wanted(case)) {
-        let row = Row::of(case);
+        let row = MeasuredCase::of(case);
         if rows.last().is_none_or(|last| last.group != row.group) {
             println!("\n{}", report::heading(row.group));
         }
@@ -87,7 +87,7 @@ fn measure(is_wanted: impl Fn(&Case) -> bool) -> Vec<Row> {
 
 fn measure_all(write_docs: bool) -> Result<(), String> {
     let rows = measure(|_| true);
-    println!("\n{}", report::verdict(&rows));
+    println!("\n{}", report::targets_met(&rows));
 
     println!("\ninstructions per operation");
     let counts = instructions::count(&cases::all());
@@ -107,7 +107,7 @@ fn measure_all(write_docs: bool) -> Result<(), String> {
     if write_docs {
         let path = "docs/benchmarks.md";
         let old = std::fs::read_to_string(path).unwrap_or_default();
-        // What other commands measure comes after everything else, and stays.
+        // The sections that other commands write are at the end and are kept.
         let others = old.find("<!-- make bench-").map_or("", |at| &old[at..]);
         let mut page = report::markdown(&rows, &counts);
         if !others.is_empty() {

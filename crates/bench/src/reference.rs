@@ -1,29 +1,29 @@
-//! What the originals needed: the tables of `conformance/*/BENCH.md`.
+//! The figures of the original programs: the tables of `conformance/*/BENCH.md`.
 //!
-//! Every row of a table is a shape to measure, so nothing is left out and no figure is typed by hand.
+//! Every row of a table is a case to measure, so that no shape is left out and no figure is copied by hand.
 
 /// The committed records.
 const KUBELET: &str = include_str!("../../../conformance/kubelet/BENCH.md");
 const KOORDINATOR: &str = include_str!("../../../conformance/koordinator/BENCH.md");
 const VOLCANO: &str = include_str!("../../../conformance/volcano/BENCH.md");
 
-/// What is known about the original's cost of a case.
+/// The cost of a case in the original program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// Nothing.
+    /// Not measured.
     None,
     /// CPU nanoseconds per operation.
     Measured(u64),
-    /// It would have taken too long; what the record says instead.
+    /// Not measured because it would take too long; the estimate of the record.
     Estimated(String),
 }
 
-/// A row of a table, by column.
-pub(crate) struct Shape {
+/// A row of a table of the record.
+pub(crate) struct ReferenceRow {
     cells: Vec<(&'static str, &'static str)>,
 }
 
-impl Shape {
+impl ReferenceRow {
     /// The text in a column.
     pub(crate) fn text(&self, column: &str) -> &'static str {
         let cell = self.cells.iter().find(|(name, _)| *name == column);
@@ -35,10 +35,10 @@ impl Shape {
     pub(crate) fn number(&self, column: &str) -> usize {
         let text = self.text(column);
         text.parse()
-            .unwrap_or_else(|_| panic!("{text:?} in column {column:?} is no number"))
+            .unwrap_or_else(|_| panic!("{text:?} in column {column:?} is not a number"))
     }
 
-    /// What the scheduler plugin needed in its best batch.
+    /// The cost of the scheduler plugin in its best batch.
     pub(crate) fn plugin_reference(&self) -> Reference {
         let text = self.text("min us").replace([',', '.'], "");
         // Tenths of microseconds.
@@ -48,7 +48,7 @@ impl Shape {
         }
     }
 
-    /// What the kubelet needed.
+    /// The cost of the kubelet.
     pub(crate) fn reference(&self) -> Reference {
         let text = self.text("CPU ns/op");
         match text.replace(',', "").parse() {
@@ -59,22 +59,22 @@ impl Shape {
 }
 
 /// The rows of the kubelet's section that begins with `## (letter)`.
-pub(crate) fn section(letter: char) -> Vec<Shape> {
+pub(crate) fn section(letter: char) -> Vec<ReferenceRow> {
     table(KUBELET, &format!("## ({letter})"))
 }
 
-/// What Koordinator's filter needed on one node.
-pub(crate) fn koordinator_filter() -> Vec<Shape> {
+/// The rows of Koordinator's filter on one node.
+pub(crate) fn koordinator_filter() -> Vec<ReferenceRow> {
     table(KOORDINATOR, "## PreFilter + Filter")
 }
 
-/// What Volcano's predicate needed on one node.
-pub(crate) fn volcano_predicate() -> Vec<Shape> {
+/// The rows of Volcano's predicate on one node.
+pub(crate) fn volcano_predicate() -> Vec<ReferenceRow> {
     table(VOLCANO, "## Predicate")
 }
 
 /// The rows of the section that begins with `heading`.
-fn table(record: &'static str, heading: &str) -> Vec<Shape> {
+fn table(record: &'static str, heading: &str) -> Vec<ReferenceRow> {
     let lines = record
         .lines()
         .skip_while(|line| !line.starts_with(heading))
@@ -84,7 +84,7 @@ fn table(record: &'static str, heading: &str) -> Vec<Shape> {
         .filter(|line| line.starts_with('|') && !line.starts_with("|-"))
         .map(cells);
     let columns = rows.next().expect("a section of the record has a table");
-    rows.map(|cells| Shape {
+    rows.map(|cells| ReferenceRow {
         cells: columns.iter().copied().zip(cells).collect(),
     })
     .collect()
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_a_number_and_an_estimate_is_not() {
-        let figures: Vec<Reference> = section('a').iter().map(Shape::reference).collect();
+        let figures: Vec<Reference> = section('a').iter().map(ReferenceRow::reference).collect();
         assert_eq!(figures[0], Reference::Measured(1316));
         assert_eq!(figures[14], Reference::Estimated("estimated 7 min".into()));
         assert!(!figures.contains(&Reference::None));

@@ -1,16 +1,16 @@
-//! What was measured, for the terminal, for programs and for people.
+//! Reports measurements: as text for the terminal, as JSON, and as Markdown.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::case::{Case, Group};
-use crate::instructions::Counts;
+use crate::case::{BenchCase, Group};
+use crate::instructions::InstructionCounts;
 use crate::reference::Reference;
 
 /// One measured case.
-pub(crate) struct Row {
-    /// Where it belongs.
+pub(crate) struct MeasuredCase {
+    /// Its group.
     pub(crate) group: Group,
     name: String,
     cpu_ns: f64,
@@ -18,9 +18,9 @@ pub(crate) struct Row {
     target_ns: Option<f64>,
 }
 
-impl Row {
+impl MeasuredCase {
     /// Measures a case.
-    pub(crate) fn of(case: &Case) -> Self {
+    pub(crate) fn of(case: &BenchCase) -> Self {
         Self {
             group: case.group,
             name: case.name.clone(),
@@ -37,7 +37,7 @@ impl Row {
         }
     }
 
-    /// How many times less CPU time than the original.
+    /// The CPU time of the original program divided by ours.
     fn ratio(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a quotient of two measurements")]
         let times = self.reference_ns()? as f64 / self.cpu_ns;
@@ -48,7 +48,7 @@ impl Row {
         Some(self.cpu_ns <= self.target_ns?)
     }
 
-    /// Its name; with the original's estimate where there is no figure.
+    /// Its name, with the estimate for the kubelet if there is one.
     fn full_name(&self) -> String {
         match &self.reference {
             Reference::Estimated(text) => format!("{} (kubelet {text})", self.name),
@@ -79,7 +79,7 @@ impl Row {
         ]
     }
 
-    /// For the terminal.
+    /// The line for the terminal.
     pub(crate) fn line(&self) -> String {
         let [name, ours, kubelet, ratio, target] = self.cells();
         let line = format!("{name:<56} {ours:>11} {kubelet:>28} {ratio:>12}  {target}");
@@ -108,7 +108,7 @@ pub(crate) fn heading(group: Group) -> String {
 
 fn title(group: Group) -> &'static str {
     match group {
-        Group::Merge => "Merge: every set of nodes would do, single nodes are preferred",
+        Group::Merge => "Merge: every set of nodes is possible, single nodes are preferred",
         Group::Hints => "Hints of the static CPU policy for 8 CPUs, idle machine",
         Group::Picking => "Picking CPUs, 4 NUMA nodes",
         Group::Admission => "Whole admission of a pod with 4 CPUs, 1 GiB and 1 device",
@@ -118,13 +118,13 @@ fn title(group: Group) -> &'static str {
         Group::Growth => "Growth",
         Group::Koordinator => "Koordinator: filter of one node, 8 CPUs in whole cores and 16 GiB",
         Group::Volcano => "Volcano: predicate of one node, 8 CPUs and 16 GiB",
-        Group::Cluster => "Cluster: one pod, every node asked and ranked on one core",
+        Group::Cluster => "Cluster: one pod, every node evaluated and ranked on one core",
         Group::Extender => "Extender: one request of kube-scheduler, JSON in and out, on one core",
     }
 }
 
-/// How many targets are met.
-pub(crate) fn verdict(rows: &[Row]) -> String {
+/// A sentence about how many targets are met.
+pub(crate) fn targets_met(rows: &[MeasuredCase]) -> String {
     let missed: Vec<&str> = rows
         .iter()
         .filter(|row| row.is_met() == Some(false))
@@ -142,8 +142,8 @@ pub(crate) fn verdict(rows: &[Row]) -> String {
 }
 
 /// A list of `{group, name, cpu_ns, reference_cpu_ns, ratio}`.
-pub(crate) fn json(rows: &[Row]) -> String {
-    let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+pub(crate) fn json(rows: &[MeasuredCase]) -> String {
+    let rows: Vec<Value> = rows.iter().map(MeasuredCase::json).collect();
     format!("{:#}\n", json!(rows))
 }
 
@@ -156,13 +156,13 @@ const INTRODUCTION: &str = "\
 
 - **CPU ns/op** is user and system time of the process per operation, the least of five rounds, in a release build.
 - The **originals**' figures, the kubelet's and those of Koordinator's and Volcano's plugins, were recorded on the same
-  kind of machine; they are read from the records, and where one says *estimated* nobody waited for the answer.
-- A cluster is 5,000 nodes in random states, all different. *Warm* means that a pod of the same shape was asked before
-  and few nodes changed since.
+  kind of machine; they are read from the records; *estimated* ones were not run to the end.
+- A cluster is 5,000 nodes in random states, all different. *Warm* means that a pod of the same shape was evaluated
+  before and few nodes changed since.
 - The **ratio** says how many times less CPU time we need.
 - The merge of the first table is ours with the families built in every operation; the kubelet's is given its hints
   ready-made. A whole admission includes the release of the pod before it; the kubelet's also writes its state files to
-  a file system in memory, ours gives the change as a value.
+  a file system in memory, ours returns the change as a value.
 - A row of scenes or crowded nodes shows the slowest of 12 random ones, of adversarial scenes of 40.
 - **Instructions** are counted by valgrind and hardly differ between runs: compare those in CI.
 
@@ -170,8 +170,8 @@ The machine of this page was a virtual machine with 2 CPUs, shared with other wo
 ";
 
 /// `docs/benchmarks.md`.
-pub(crate) fn markdown(rows: &[Row], counts: &Counts) -> String {
-    let mut text = format!("{INTRODUCTION}\n{}\n", verdict(rows));
+pub(crate) fn markdown(rows: &[MeasuredCase], counts: &InstructionCounts) -> String {
+    let mut text = format!("{INTRODUCTION}\n{}\n", targets_met(rows));
     let mut group = None;
     for row in rows {
         if group != Some(row.group) {

@@ -1,4 +1,4 @@
-//! One test vector, and what came of replaying it.
+//! One test vector, and the result of replaying it.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,50 +9,50 @@ pub struct Case {
     /// The id of the case (`case`, or `id` for machines).
     #[serde(alias = "id", rename = "case")]
     pub id: String,
-    /// A free label; some labels allow a case to be set aside.
+    /// A label; cases with some labels may be set aside instead of compared.
     #[serde(default)]
     pub tag: String,
-    /// What the real program was given.
+    /// The input of the real program.
     #[serde(default)]
     pub input: Value,
-    /// What it answered.
+    /// The output of the real program.
     #[serde(default)]
     pub expect: Value,
     /// A machine description, in the file of machines only.
     #[serde(default)]
     pub machine: Value,
-    /// The family a case of a mixed file belongs to.
+    /// The family of the case, in files with several families.
     #[serde(default)]
     pub family: String,
 }
 
-/// What came of replaying one case.
+/// The result of replaying one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The same answer.
+pub enum ReplayOutcome {
+    /// The output equals the expected one.
     Passed,
-    /// Another answer: what differs, for people.
+    /// The output differs; a description of the differences.
     Failed(String),
-    /// Not compared, for a reason that the vectors' own notes allow; our own behaviour was checked instead.
+    /// Not compared, for a reason that the notes of the vectors allow; Pinfold's own invariants were checked instead.
     SetAside(&'static str),
 }
 
-/// Passed if both are equal; otherwise a failure that shows the first places where they differ.
+/// Passed if both are equal; otherwise a failure that lists the first differences.
 #[must_use]
-pub fn check(expected: &Value, found: &Value) -> Outcome {
+pub fn check(expected: &Value, found: &Value) -> ReplayOutcome {
     let mut differences = Vec::new();
     compare("", expected, found, &mut differences);
     match differences.is_empty() {
-        true => Outcome::Passed,
-        false => Outcome::Failed(differences.join("\n")),
+        true => ReplayOutcome::Passed,
+        false => ReplayOutcome::Failed(differences.join("\n")),
     }
 }
 
-/// More lines than this about one case help nobody.
-const MOST_DIFFERENCES: usize = 8;
+/// The most differences that are listed for one case.
+const MAX_DIFFERENCES: usize = 8;
 
 fn compare(path: &str, expected: &Value, found: &Value, differences: &mut Vec<String>) {
-    if differences.len() >= MOST_DIFFERENCES || expected == found {
+    if differences.len() >= MAX_DIFFERENCES || expected == found {
         return;
     }
     match (expected, found) {

@@ -1,16 +1,16 @@
-//! Finding and reading vector files. Everything read from them is bounded.
+//! Finds and reads vector files. Line length and file size are limited.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use crate::case::{Case, Outcome};
-use crate::report::{FamilyReport, Report};
+use crate::case::{Case, ReplayOutcome};
+use crate::report::{ConformanceReport, FamilyReport};
 use crate::{koordinator, kubelet, scheduler_plugins, volcano};
 
 /// The longest line a vector file may have.
 const LONGEST_LINE: u64 = 64 << 20;
-/// The most one vector file may unpack to.
+/// The largest decompressed size of a vector file.
 const LARGEST_FILE: u64 = 4 << 30;
 
 /// The program whose decisions a folder records.
@@ -32,32 +32,32 @@ pub enum ReplayError {
     /// A file or folder could not be read.
     #[error("cannot read {path}: {source}")]
     Read {
-        /// What was being read.
+        /// The path.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         source: io::Error,
     },
-    /// A line is not a case.
+    /// A line is not a valid case.
     #[error("{path} line {line}: not a test vector: {source}")]
     NotACase {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What went wrong.
+        /// The error.
         source: serde_json::Error,
     },
-    /// No vectors where some were expected.
+    /// A folder without vector files.
     #[error("no test vectors (*.jsonl, *.jsonl.gz) in {0} or the folders below it")]
     NothingThere(PathBuf),
-    /// A family that no folder has.
-    #[error("no family named {asked:?} in {path}; there are: {known}")]
+    /// No folder has the requested family.
+    #[error("no family named {requested:?} in {path}; there are: {known}")]
     NoSuchFamily {
-        /// What was asked for.
-        asked: String,
-        /// Where.
+        /// The requested family.
+        requested: String,
+        /// The folder.
         path: PathBuf,
-        /// What there is.
+        /// The families that exist.
         known: String,
     },
 }
@@ -74,7 +74,7 @@ impl System {
         }
     }
 
-    /// Told by a family that only one system has, else by the folder's name.
+    /// Determined by a family that only one system has, else by the folder's name.
     fn of(folder: &Path, families: &[VectorFile]) -> Option<System> {
         let has = |name: &str| families.iter().any(|file| file.family == name);
         let by_name = || {
@@ -110,9 +110,13 @@ struct VectorFile {
 /// At most `keep_failures` failures are described per family.
 ///
 /// # Errors
-/// If a file cannot be read or is no vector file. A case that gives another answer is not an error: see the report.
-pub fn run(dir: &Path, family: Option<&str>, keep_failures: usize) -> Result<Report, ReplayError> {
-    let mut report = Report::default();
+/// If a file cannot be read or is not a vector file. A case whose output differs is not an error: see the report.
+pub fn run(
+    dir: &Path,
+    family: Option<&str>,
+    keep_failures: usize,
+) -> Result<ConformanceReport, ReplayError> {
+    let mut report = ConformanceReport::default();
     let mut known = Vec::new();
     let mut folders = vec![dir.to_owned()];
     folders.extend(entries(dir)?.into_iter().filter(|path| path.is_dir()));
@@ -123,7 +127,7 @@ pub fn run(dir: &Path, family: Option<&str>, keep_failures: usize) -> Result<Rep
         };
         let replay = Replay::new(system, &folder)?;
         for file in files {
-            if family.is_none_or(|asked| asked == file.family) {
+            if family.is_none_or(|requested| requested == file.family) {
                 report.families.push(replay.file(&file, keep_failures)?);
             }
             known.push(file.family);
@@ -132,7 +136,7 @@ pub fn run(dir: &Path, family: Option<&str>, keep_failures: usize) -> Result<Rep
     match (known.is_empty(), report.families.is_empty()) {
         (true, _) => Err(ReplayError::NothingThere(dir.to_owned())),
         (false, true) => Err(ReplayError::NoSuchFamily {
-            asked: family.unwrap_or_default().to_owned(),
+            requested: family.unwrap_or_default().to_owned(),
             path: dir.to_owned(),
             known: known.join(", "),
         }),
@@ -140,7 +144,7 @@ pub fn run(dir: &Path, family: Option<&str>, keep_failures: usize) -> Result<Rep
     }
 }
 
-/// One folder being replayed: the system's rules, with the machines its cases refer to.
+/// A folder being replayed, with the machines that its cases refer to.
 enum Replay {
     Kubelet(kubelet::Machines),
     Koordinator,
@@ -193,7 +197,7 @@ impl Replay {
         Ok(report)
     }
 
-    fn case(&self, family: &str, case: &Case) -> Outcome {
+    fn case(&self, family: &str, case: &Case) -> ReplayOutcome {
         match self {
             Replay::Kubelet(machines) => kubelet::replay(family, case, machines),
             Replay::Koordinator => koordinator::replay(family, case),

@@ -1,6 +1,6 @@
 //! Koordinator's vectors: one module per family, named after its file.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, ReplayOutcome};
 
 mod allocate;
 mod amplify;
@@ -14,7 +14,7 @@ mod score;
 
 /// Replays one case of the named family.
 #[must_use]
-pub fn replay(family: &str, case: &Case) -> Outcome {
+pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
     match family {
         "allocate" => allocate::replay(case),
         "amplify" => amplify::replay(case),
@@ -23,6 +23,6 @@ pub fn replay(family: &str, case: &Case) -> Outcome {
         "hints_merge" => hints_merge::replay(case),
         "schedule" | "schedule_numa" => schedule::replay(case),
         "score" => score::replay(case),
-        _ => Outcome::Failed(format!("unknown family {family:?}")),
+        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
     }
 }

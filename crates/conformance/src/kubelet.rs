@@ -1,6 +1,6 @@
 //! The kubelet's vectors: one module per family, named after its file.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, ReplayOutcome};
 
 mod admission;
 mod bitmask;
@@ -27,7 +27,7 @@ pub use machines::Machines;
 
 /// Replays one case of the named family.
 #[must_use]
-pub fn replay(family: &str, case: &Case, machines: &Machines) -> Outcome {
+pub fn replay(family: &str, case: &Case, machines: &Machines) -> ReplayOutcome {
     match family {
         "topologies" => topologies::replay(case, machines),
         "bitmask" => bitmask::replay(case, machines),
@@ -44,6 +44,6 @@ pub fn replay(family: &str, case: &Case, machines: &Machines) -> Outcome {
         "checkpoints" | "checkpoints_podlevel" => checkpoints::replay(case, machines),
         "checkpoint_restore" => checkpoint_restore::replay(case, machines),
         "pathological" => pathological::replay(case, machines),
-        _ => Outcome::Failed(format!("unknown family {family:?}")),
+        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
     }
 }

@@ -12,6 +12,6 @@ mod report;
 pub mod scheduler_plugins;
 pub mod volcano;
 
-pub use case::{Case, Outcome, check};
+pub use case::{Case, ReplayOutcome, check};
 pub use folder::{ReplayError, System, run};
-pub use report::{Failure, FamilyReport, Report};
+pub use report::{ConformanceReport, FamilyReport, ReplayFailure};

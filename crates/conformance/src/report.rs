@@ -1,14 +1,14 @@
-//! What a replay found, family by family.
+//! The results of a replay by family.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::case::Outcome;
+use crate::case::ReplayOutcome;
 
 /// The result of replaying some folders.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct ConformanceReport {
     /// One row per vector file, in the order they were replayed.
     pub families: Vec<FamilyReport>,
 }
@@ -20,37 +20,37 @@ pub struct FamilyReport {
     pub system: String,
     /// The family: the file's name without its endings.
     pub family: String,
-    /// How many cases the file holds.
+    /// The number of cases in the file.
     pub cases: usize,
-    /// How many gave the same answer.
+    /// The number of cases whose output was equal.
     pub passed: usize,
-    /// How many gave another answer.
+    /// The number of cases whose output differed.
     pub failed: usize,
-    /// How many were set aside, by reason.
+    /// The number of cases set aside, by reason.
     pub set_aside: BTreeMap<String, usize>,
     /// The first failures.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<ReplayFailure>,
 }
 
-/// One case that gave another answer.
+/// A case whose output differed.
 #[derive(Clone, Debug, Serialize)]
-pub struct Failure {
+pub struct ReplayFailure {
     /// The case.
     pub case: String,
     /// Its label.
     pub tag: String,
-    /// What differs.
+    /// The differences.
     pub difference: String,
 }
 
-impl Report {
+impl ConformanceReport {
     /// Whether every case passed or was set aside for an allowed reason, and there was at least one.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.families.iter().any(|family| family.cases > 0) && self.failed() == 0
     }
 
-    /// How many cases failed.
+    /// The number of failed cases.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.families.iter().map(|family| family.failed).sum()
@@ -58,15 +58,17 @@ impl Report {
 }
 
 impl FamilyReport {
-    pub(crate) fn record(&mut self, id: &str, tag: &str, outcome: Outcome, keep: usize) {
+    pub(crate) fn record(&mut self, id: &str, tag: &str, outcome: ReplayOutcome, keep: usize) {
         self.cases += 1;
         match outcome {
-            Outcome::Passed => self.passed += 1,
-            Outcome::SetAside(reason) => *self.set_aside.entry(reason.to_owned()).or_default() += 1,
-            Outcome::Failed(difference) => {
+            ReplayOutcome::Passed => self.passed += 1,
+            ReplayOutcome::SetAside(reason) => {
+                *self.set_aside.entry(reason.to_owned()).or_default() += 1
+            }
+            ReplayOutcome::Failed(difference) => {
                 self.failed += 1;
                 if self.failures.len() < keep {
-                    self.failures.push(Failure {
+                    self.failures.push(ReplayFailure {
                         case: id.to_owned(),
                         tag: tag.to_owned(),
                         difference,

@@ -1,6 +1,6 @@
 //! Volcano's vectors: one module per family, named after its file.
 
-use crate::case::{Case, Outcome};
+use crate::case::{Case, ReplayOutcome};
 
 mod allocate;
 mod hints;
@@ -12,7 +12,7 @@ mod take;
 
 /// Replays one case of the named family.
 #[must_use]
-pub fn replay(family: &str, case: &Case) -> Outcome {
+pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
     match family {
         "allocate" => allocate::replay(case),
         "hints" => hints::replay(case),
@@ -21,6 +21,6 @@ pub fn replay(family: &str, case: &Case) -> Outcome {
         "session" => session::replay(case),
         "take" => take::replay(case),
         "sort_dependent" => replay(&case.family, case),
-        _ => Outcome::Failed(format!("unknown family {family:?}")),
+        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
     }
 }

@@ -1,4 +1,4 @@
-//! Prints everything a runtime tells its plugins.
+//! Prints every event that the runtime sends to its plugins.
 //!
 //! ```console
 //! # cargo run --example logger -- /var/run/nri/nri.sock
@@ -22,7 +22,7 @@ use nri::api::{
     Container, ContainerUpdate, CreateContainerResponse, Events, LinuxResources, PodSandbox,
     UpdateContainerResponse,
 };
-use nri::{DEFAULT_SOCKET, Handle, Identity, Plugin, Rejection, Runner, State};
+use nri::{ConnectionState, DEFAULT_SOCKET, Handle, Identity, Plugin, PluginError, Runner};
 
 struct Logger;
 
@@ -40,7 +40,7 @@ impl Plugin for Logger {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         println!(
             "Synchronize {} pods, {} containers",
             pods.len(),
@@ -49,17 +49,17 @@ impl Plugin for Logger {
         Ok(Vec::new())
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         print("RunPodSandbox", pod, None);
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         print("StopPodSandbox", pod, None);
         Ok(())
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         print("RemovePodSandbox", pod, None);
         Ok(())
     }
@@ -68,12 +68,16 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         print("CreateContainer", pod, Some(container));
         Ok(CreateContainerResponse::default())
     }
 
-    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_create_container(
+        &mut self,
+        pod: &PodSandbox,
+        c: &Container,
+    ) -> Result<(), PluginError> {
         print("PostCreateContainer", pod, Some(c));
         Ok(())
     }
@@ -82,12 +86,12 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         print("StartContainer", pod, Some(container));
         Ok(())
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
         print("PostStartContainer", pod, Some(c));
         Ok(())
     }
@@ -97,13 +101,17 @@ impl Plugin for Logger {
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         print("UpdateContainer", pod, Some(container));
         println!("  to {resources:?}");
         Ok(UpdateContainerResponse::default())
     }
 
-    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_update_container(
+        &mut self,
+        pod: &PodSandbox,
+        c: &Container,
+    ) -> Result<(), PluginError> {
         print("PostUpdateContainer", pod, Some(c));
         Ok(())
     }
@@ -112,7 +120,7 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         print("StopContainer", pod, Some(container));
         Ok(Vec::new())
     }
@@ -121,25 +129,27 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         print("RemoveContainer", pod, Some(container));
         Ok(())
     }
 }
 
-/// Says when the runtime comes and goes.
+/// Prints changes of the connection state.
 fn watch(handle: &Handle) {
-    let mut last = State::Idle;
-    while last != State::Stopped {
+    let mut last = ConnectionState::Idle;
+    while last != ConnectionState::Stopped {
         let state = handle.wait_for(Duration::MAX, |state| *state != last);
         match &state {
-            State::Connected { runtime } => {
+            ConnectionState::Connected { runtime } => {
                 println!("connected to {} {}", runtime.name, runtime.version);
             }
-            State::Waiting { problem, delay, .. } => {
+            ConnectionState::Waiting { problem, delay, .. } => {
                 eprintln!("{problem}; next try in {delay:?}");
             }
-            State::Idle | State::Connecting { .. } | State::Stopped => {}
+            ConnectionState::Idle
+            | ConnectionState::Connecting { .. }
+            | ConnectionState::Stopped => {}
         }
         last = state;
     }

@@ -1,4 +1,4 @@
-//! Pins containers to the CPUs and memory nodes that annotations of their pods name:
+//! Pins containers to the CPUs and memory nodes in annotations of their pods:
 //!
 //! ```yaml
 //! metadata:
@@ -8,8 +8,8 @@
 //!     mems.pin.example: "1"
 //! ```
 //!
-//! Containers that run already when the plugin comes, or comes back, are moved. What the kubelet
-//! asks for later does not undo it.
+//! Containers that run already when the plugin connects are updated. Later updates of the kubelet
+//! do not change their CPUs.
 //!
 //! ```console
 //! # cargo run --example pin -- /var/run/nri/nri.sock
@@ -27,12 +27,12 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{DEFAULT_SOCKET, Identity, Plugin, Rejection, Runner};
+use nri::{DEFAULT_SOCKET, Identity, Plugin, PluginError, Runner};
 
-/// Needs no memory of its own: everything is in the annotations.
+/// The plugin has no state: everything is in the annotations.
 struct Pin;
 
-/// What an annotation says about a container; its own comes before its pod's.
+/// The annotation for a container; one with its name has precedence over the one for the whole pod.
 fn wish<'a>(what: &str, pod: &'a PodSandbox, container: &Container) -> Option<&'a str> {
     let own = format!("{what}.pin.example/{}", container.name);
     let all = format!("{what}.pin.example");
@@ -41,12 +41,12 @@ fn wish<'a>(what: &str, pod: &'a PodSandbox, container: &Container) -> Option<&'
     value.map(String::as_str)
 }
 
-/// The resources that annotations ask for, if any.
+/// The resources in the annotations; `None` if there are none.
 fn wishes(pod: &PodSandbox, container: &Container) -> Option<LinuxResources> {
     let cpus = wish("cpus", pod, container);
     let mems = wish("mems", pod, container);
-    let wished = cpus.is_some() || mems.is_some();
-    wished.then(|| {
+    let any = cpus.is_some() || mems.is_some();
+    any.then(|| {
         LinuxResources::new()
             .cpus(cpus.unwrap_or_default())
             .mems(mems.unwrap_or_default())
@@ -71,7 +71,7 @@ impl Plugin for Pin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let pods: BTreeMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
         let alive = |container: &&Container| {
@@ -93,7 +93,7 @@ impl Plugin for Pin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         let Some(resources) = wishes(pod, container) else {
             return Ok(CreateContainerResponse::default());
         };
@@ -109,7 +109,7 @@ impl Plugin for Pin {
         pod: &PodSandbox,
         container: &Container,
         _wanted: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         let update = wishes(pod, container)
             .map(|resources| ContainerUpdate::new(&container.id).resources(|_| resources));
         Ok(update.into_iter().collect::<Vec<_>>().into())

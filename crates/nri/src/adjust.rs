@@ -1,4 +1,4 @@
-//! Building what a plugin asks for, step by step.
+//! Builder methods for container adjustments and updates.
 //!
 //! ```
 //! use nri::api::{ContainerAdjustment, ContainerUpdate};
@@ -13,8 +13,8 @@
 //! # assert_eq!(update.container_id, "another-container");
 //! ```
 //!
-//! It is an error of the runtime's if two plugins change the same thing. A plugin that must have
-//! its way removes first what it then adds.
+//! The runtime reports an error if two plugins change the same field. A plugin that must override
+//! another one removes the field first and then sets it.
 
 use crate::api::{
     CdiDevice, ContainerAdjustment, ContainerUpdate, CreateContainerResponse, HugepageLimit,
@@ -23,13 +23,13 @@ use crate::api::{
     UpdateContainerResponse,
 };
 
-/// How an adjustment names what it removes.
+/// The key that marks an entry of an adjustment as removed.
 fn removed(key: &str) -> String {
     format!("-{key}")
 }
 
 impl LinuxResources {
-    /// Nothing said.
+    /// Resources without any value set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -43,28 +43,28 @@ impl LinuxResources {
         self.memory.get_or_insert_default()
     }
 
-    /// The CPUs, as a list of the kernel (`0-3,8`).
+    /// Sets the CPUs, in the kernel's list format (`0-3,8`).
     #[must_use]
     pub fn cpus(mut self, list: impl Into<String>) -> Self {
         self.cpu_mut().cpus = list.into();
         self
     }
 
-    /// The memory nodes, as a list of the kernel.
+    /// Sets the memory nodes, in the kernel's list format.
     #[must_use]
     pub fn mems(mut self, list: impl Into<String>) -> Self {
         self.cpu_mut().mems = list.into();
         self
     }
 
-    /// The weight against other groups.
+    /// Sets the CPU shares.
     #[must_use]
     pub fn cpu_shares(mut self, shares: u64) -> Self {
         self.cpu_mut().shares = Some(shares);
         self
     }
 
-    /// So many microseconds of CPU time per so many; a negative quota for no limit.
+    /// Sets the CFS quota and period in microseconds; a negative quota means no limit.
     #[must_use]
     pub fn cpu_quota(mut self, quota: i64, period: u64) -> Self {
         let cpu = self.cpu_mut();
@@ -72,21 +72,21 @@ impl LinuxResources {
         self
     }
 
-    /// The most memory, in bytes.
+    /// Sets the memory limit in bytes.
     #[must_use]
     pub fn memory_limit(mut self, bytes: i64) -> Self {
         self.memory_mut().limit = Some(bytes);
         self
     }
 
-    /// The memory to keep when it is short, in bytes.
+    /// Sets the memory reservation (soft limit) in bytes.
     #[must_use]
     pub fn memory_reservation(mut self, bytes: i64) -> Self {
         self.memory_mut().reservation = Some(bytes);
         self
     }
 
-    /// The huge pages of one size (`2MB`, `1GB`), in bytes.
+    /// Adds a limit for huge pages of one size (`2MB`, `1GB`), in bytes.
     #[must_use]
     pub fn hugepages(mut self, page_size: impl Into<String>, bytes: u64) -> Self {
         self.hugepage_limits.push(HugepageLimit {
@@ -96,28 +96,28 @@ impl LinuxResources {
         self
     }
 
-    /// The number of processes.
+    /// Sets the maximum number of processes.
     #[must_use]
     pub fn pids_limit(mut self, limit: i64) -> Self {
         self.pids = Some(LinuxPids { limit });
         self
     }
 
-    /// What to write into a file of the cgroup v2 tree.
+    /// Sets the content of a cgroup v2 file.
     #[must_use]
     pub fn unified(mut self, file: impl Into<String>, content: impl Into<String>) -> Self {
         self.unified.insert(file.into(), content.into());
         self
     }
 
-    /// The RDT class, a name of the runtime's configuration.
+    /// Sets the RDT class, a name in the runtime's configuration.
     #[must_use]
     pub fn rdt_class(mut self, class: impl Into<String>) -> Self {
         self.rdt_class = Some(class.into());
         self
     }
 
-    /// The block I/O class, a name of the runtime's configuration.
+    /// Sets the block I/O class, a name in the runtime's configuration.
     #[must_use]
     pub fn blockio_class(mut self, class: impl Into<String>) -> Self {
         self.blockio_class = Some(class.into());
@@ -144,19 +144,19 @@ impl ContainerAdjustment {
         self
     }
 
-    /// The CPUs, as a list of the kernel (`0-3,8`).
+    /// Sets the CPUs, in the kernel's list format (`0-3,8`).
     #[must_use]
     pub fn cpus(self, list: impl Into<String>) -> Self {
         self.resources(|resources| resources.cpus(list))
     }
 
-    /// The memory nodes, as a list of the kernel.
+    /// Sets the memory nodes, in the kernel's list format.
     #[must_use]
     pub fn mems(self, list: impl Into<String>) -> Self {
         self.resources(|resources| resources.mems(list))
     }
 
-    /// Where memory comes from (NRI 0.12 and later).
+    /// Sets the NUMA memory policy (NRI 0.12 and later).
     #[must_use]
     pub fn memory_policy(
         mut self,
@@ -238,14 +238,14 @@ impl ContainerAdjustment {
         self
     }
 
-    /// Adds a namespace, or replaces the one of its kind.
+    /// Adds a namespace, or replaces the one of the same type.
     #[must_use]
     pub fn namespace(mut self, namespace: LinuxNamespace) -> Self {
         self.linux_mut().namespaces.push(namespace);
         self
     }
 
-    /// Removes the namespace of a kind.
+    /// Removes the namespace of a type.
     #[must_use]
     pub fn remove_namespace(self, kind: &str) -> Self {
         self.namespace(LinuxNamespace {
@@ -269,14 +269,14 @@ impl ContainerAdjustment {
         self
     }
 
-    /// How readily the kernel kills it when memory runs out.
+    /// Sets the OOM score adjustment.
     #[must_use]
     pub fn oom_score_adj(mut self, score: i64) -> Self {
         self.linux_mut().oom_score_adj = Some(score);
         self
     }
 
-    /// The control group.
+    /// Sets the cgroup path.
     #[must_use]
     pub fn cgroups_path(mut self, path: impl Into<String>) -> Self {
         self.linux_mut().cgroups_path = path.into();
@@ -301,19 +301,19 @@ impl ContainerUpdate {
         self
     }
 
-    /// The CPUs, as a list of the kernel (`0-3,8`).
+    /// Sets the CPUs, in the kernel's list format (`0-3,8`).
     #[must_use]
     pub fn cpus(self, list: impl Into<String>) -> Self {
         self.resources(|resources| resources.cpus(list))
     }
 
-    /// The memory nodes, as a list of the kernel.
+    /// Sets the memory nodes, in the kernel's list format.
     #[must_use]
     pub fn mems(self, list: impl Into<String>) -> Self {
         self.resources(|resources| resources.mems(list))
     }
 
-    /// Lets the event go on if this change fails, for example because the container just ended.
+    /// Lets the runtime ignore a failure of this update, for example because the container just ended.
     #[must_use]
     pub fn ignore_failure(mut self) -> Self {
         self.ignore_failure = true;

@@ -4,13 +4,13 @@
 //! protocol compiler would make of it:
 //!
 //! - The protocol's `OptionalInt64`, `OptionalString` and so on are `Option<i64>`,
-//!   `Option<String>`: `None` says nothing, `Some(0)` says zero.
+//!   `Option<String>`: `None` means not set, `Some(0)` means zero.
 //! - Maps are ordered, so the same value always has the same bytes.
-//! - A field that newer runtimes know and this crate does not is dropped when it is read. That
-//!   loses nothing, because a plugin answers with changes, never with a copy of what it was sent.
+//! - Fields of newer runtimes that this crate does not know are dropped when decoding. Nothing is
+//!   lost, because a plugin answers with changes, not with a copy of the request.
 //!
 //! A field that holds an enumeration is an `i32` (runtimes may send numbers not known here) with
-//! a method of the same name that gives the enumeration.
+//! a method of the same name that returns the enumeration.
 
 mod adjustment;
 mod calls;

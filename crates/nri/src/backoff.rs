@@ -1,19 +1,19 @@
-//! How long to wait between tries.
+//! [`ReconnectBackoff`]: delays between connection attempts.
 
 use std::time::Duration;
 
-/// Doubles the delay with every try that fails. Without chance: one plugin of a kind runs per
-/// node, so there is no crowd to spread.
+/// Doubles the delay after every failed attempt. There is no jitter: only one instance of a plugin
+/// runs per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub struct ReconnectBackoff {
     /// The delay after the first failure.
     pub first: Duration,
-    /// The longest delay.
+    /// The maximum delay.
     pub longest: Duration,
 }
 
-impl Backoff {
-    /// The delay after so many failures before this one.
+impl ReconnectBackoff {
+    /// The delay after `attempt` earlier failures.
     #[must_use]
     pub fn delay(self, attempt: u32) -> Duration {
         let factor = 1u32.checked_shl(attempt).unwrap_or(u32::MAX);
@@ -21,10 +21,10 @@ impl Backoff {
     }
 }
 
-/// A fifth of a second, doubling up to ten: a runtime that restarts is met again soon.
-impl Default for Backoff {
+/// 200 ms, doubling up to 10 s.
+impl Default for ReconnectBackoff {
     fn default() -> Self {
-        Backoff {
+        ReconnectBackoff {
             first: Duration::from_millis(200),
             longest: Duration::from_secs(10),
         }
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn delays_double_up_to_the_longest() {
-        let backoff = Backoff::default();
+        let backoff = ReconnectBackoff::default();
         let delays = [0, 1, 2, 5, 6, 31, 32, u32::MAX].map(|n| backoff.delay(n).as_millis());
         let expected = [200, 400, 800, 6_400, 10_000, 10_000, 10_000, 10_000];
         assert_eq!(delays, expected);

@@ -1,5 +1,4 @@
-//! Turns the runtime's requests into calls of a plugin's methods, and their results into answers.
-//! No I/O: bytes in, bytes out.
+//! Decodes the runtime's requests, calls the plugin's methods, and encodes the responses. No I/O.
 
 use std::time::Duration;
 
@@ -11,17 +10,17 @@ use crate::api::{
     SynchronizeResponse, UpdateContainerRequest, UpdatePodSandboxRequest,
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
-use crate::plugin::{Plugin, Rejection, RuntimeInfo};
+use crate::plugin::{Plugin, PluginError, RuntimeInfo};
 use crate::ttrpc::{Code, Status};
 
-/// The service that a plugin offers.
+/// Name of the plugin's service.
 pub(crate) const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
 
-/// How many pods and containers a runtime may tell of at the beginning of a session.
+/// Maximum number of pods and containers in the `Synchronize` requests of a session.
 const MAX_SYNCHRONIZED: usize = 1 << 16;
 
-/// A [`SynchronizeRequest`] whose parts are not read yet. An empty container has two bytes on the
-/// wire and hundreds in memory, so they are counted first.
+/// A [`SynchronizeRequest`] with undecoded pods and containers, to count them before decoding: an
+/// empty container has two bytes on the wire and hundreds in memory.
 #[derive(Clone, PartialEq, Message)]
 struct Outline {
     #[prost(bytes = "vec", repeated, tag = "1")]
@@ -30,36 +29,36 @@ struct Outline {
     containers: Vec<Vec<u8>>,
 }
 
-/// How far a session got.
+/// The phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
-    /// The runtime has not said anything yet.
+pub(crate) enum SessionPhase {
+    /// The plugin is registered and waits for `Configure`.
     Registered,
-    /// The runtime knows which events the plugin wants.
+    /// The plugin is configured and waits for `Synchronize`.
     Configured,
-    /// The plugin knows everything that the runtime will tell it, and events arrive.
+    /// The plugin is synchronized; events arrive.
     Synchronized,
 }
 
-/// One session's requests.
+/// Handles the requests of one session.
 pub(crate) struct Dispatcher<'a, P> {
     plugin: &'a mut P,
-    phase: Phase,
+    phase: SessionPhase,
     runtime: Option<RuntimeInfo>,
-    gathered: SynchronizeRequest,
+    received: SynchronizeRequest,
 }
 
 impl<'a, P: Plugin> Dispatcher<'a, P> {
     pub(crate) fn new(plugin: &'a mut P) -> Self {
         Dispatcher {
             plugin,
-            phase: Phase::Registered,
+            phase: SessionPhase::Registered,
             runtime: None,
-            gathered: SynchronizeRequest::default(),
+            received: SynchronizeRequest::default(),
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> SessionPhase {
         self.phase
     }
 
@@ -67,7 +66,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         self.runtime.as_ref()
     }
 
-    /// Handles one request.
+    /// Handles one request and returns the encoded response.
     pub(crate) fn handle(
         &mut self,
         service: &str,
@@ -84,7 +83,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
             "Configure" => self.configure(decode(payload)?),
             "Synchronize" => {
                 let outline: Outline = decode(payload)?;
-                self.make_room(outline.pods.len() + outline.containers.len())?;
+                self.check_count(outline.pods.len() + outline.containers.len())?;
                 self.synchronize(decode(payload)?)
             }
             "Shutdown" => {
@@ -129,12 +128,12 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
                     reason: verdict.err().map_or_else(String::new, |no| no.to_string()),
                 }))
             }
-            method => self.notice(method, payload),
+            method => self.notify(method, payload),
         }
     }
 
-    /// The requests whose answer holds nothing, which newer runtimes make one by one.
-    fn notice(&mut self, method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
+    /// Handles requests with an empty response, which newer runtimes send as separate methods.
+    fn notify(&mut self, method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
         let event = match method {
             "RunPodSandbox" => Event::RunPodSandbox,
             "PostUpdatePodSandbox" => Event::PostUpdatePodSandbox,
@@ -150,7 +149,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
                 return Err(Status::new(Code::Unimplemented, problem));
             }
         };
-        // A request about a pod alone reads as one about a container that is missing.
+        // A request with a pod alone decodes as one without a container.
         let request: ContainerRequest = decode(payload)?;
         self.state_change(&StateChangeEvent {
             event: event.into(),
@@ -159,7 +158,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         })
     }
 
-    /// The same events as older runtimes send them.
+    /// Handles the same events in the format of older runtimes.
     fn state_change(&mut self, change: &StateChangeEvent) -> Result<Vec<u8>, Status> {
         let event = change.event();
         let about_a_pod = [
@@ -183,7 +182,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
             | Event::PostStartContainer
             | Event::PostUpdateContainer
             | Event::RemoveContainer => self.subjects(&change.pod, &change.container)?,
-            // One that is not known here, or one whose answer says something: nobody waits for it.
+            // Unknown events, and events that have methods of their own: the runtime expects no result.
             _ => return Ok(done()),
         };
         answered(match event {
@@ -196,7 +195,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
     }
 
     fn configure(&mut self, request: ConfigureRequest) -> Result<Vec<u8>, Status> {
-        if self.phase != Phase::Registered {
+        if self.phase != SessionPhase::Registered {
             return Err(not_now("configured already"));
         }
         let events = known_events(&request);
@@ -213,20 +212,20 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         self.runtime = Some(runtime);
         let wanted = self.plugin.events().and(events);
         if wanted.is_empty() {
-            // Zero on the wire would mean all of them.
-            let problem = "this runtime knows none of the events that the plugin wants";
+            // An empty set would subscribe to all events.
+            let problem = "the runtime supports none of the events that the plugin subscribes to";
             return Err(Status::new(Code::FailedPrecondition, problem));
         }
-        self.phase = Phase::Configured;
+        self.phase = SessionPhase::Configured;
         Ok(encode(ConfigureResponse {
             events: wanted.mask(),
         }))
     }
 
-    /// Rejects more pods and containers than a node can have.
-    fn make_room(&self, count: usize) -> Result<(), Status> {
-        let gathered = self.gathered.pods.len() + self.gathered.containers.len();
-        if gathered + count > MAX_SYNCHRONIZED {
+    /// Rejects more pods and containers than [`MAX_SYNCHRONIZED`].
+    fn check_count(&self, count: usize) -> Result<(), Status> {
+        let received = self.received.pods.len() + self.received.containers.len();
+        if received + count > MAX_SYNCHRONIZED {
             let problem = format!("more than {MAX_SYNCHRONIZED} pods and containers");
             return Err(Status::new(Code::ResourceExhausted, problem));
         }
@@ -234,36 +233,38 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
     }
 
     fn synchronize(&mut self, request: SynchronizeRequest) -> Result<Vec<u8>, Status> {
-        if self.phase == Phase::Registered {
+        if self.phase == SessionPhase::Registered {
             return Err(not_now("not configured yet"));
         }
         let more = request.more;
-        self.gathered.pods.extend(request.pods);
-        self.gathered.containers.extend(request.containers);
+        self.received.pods.extend(request.pods);
+        self.received.containers.extend(request.containers);
         let mut update = Vec::new();
         if !more {
-            let all = std::mem::take(&mut self.gathered);
+            let all = std::mem::take(&mut self.received);
             let answer = self.plugin.synchronize(all.pods, all.containers);
             update = answer.map_err(rejected)?;
-            self.phase = Phase::Synchronized;
+            self.phase = SessionPhase::Synchronized;
         }
         Ok(encode(SynchronizeResponse { update, more }))
     }
 
-    /// The pod an event is about, if events may arrive at all.
+    /// The pod of an event; an error if the phase allows no events.
     fn pod<'r>(&mut self, pod: &'r Option<PodSandbox>) -> Result<&'r PodSandbox, Status> {
-        let part = !self.gathered.pods.is_empty() || !self.gathered.containers.is_empty();
+        let part = !self.received.pods.is_empty() || !self.received.containers.is_empty();
         match self.phase {
-            Phase::Registered => return Err(not_now("not configured yet")),
-            Phase::Configured if part => return Err(not_now("not synchronized yet")),
-            // Before NRI 0.8 plugins that the runtime starts itself are never synchronized.
-            Phase::Configured | Phase::Synchronized => self.phase = Phase::Synchronized,
+            SessionPhase::Registered => return Err(not_now("not configured yet")),
+            SessionPhase::Configured if part => return Err(not_now("not synchronized yet")),
+            // Before NRI 0.8 the runtime does not synchronize plugins that it started.
+            SessionPhase::Configured | SessionPhase::Synchronized => {
+                self.phase = SessionPhase::Synchronized
+            }
         }
         let missing = || Status::new(Code::InvalidArgument, "the pod is missing");
         pod.as_ref().ok_or_else(missing)
     }
 
-    /// The pod and the container an event is about, if events may arrive at all.
+    /// The pod and container of an event; an error if the phase allows no events.
     fn subjects<'r>(
         &mut self,
         pod: &'r Option<PodSandbox>,
@@ -275,8 +276,8 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
     }
 }
 
-/// The events a runtime knows. It says so from NRI 0.12 on by telling its version at all; events
-/// beyond the eleventh came with NRI 0.10, which containerd has since 2.2 and CRI-O since 1.34.
+/// The events that a runtime supports. Events beyond the eleventh were added in NRI 0.10, which
+/// containerd has since 2.2 and CRI-O since 1.34; runtimes send their NRI version since NRI 0.12.
 fn known_events(runtime: &ConfigureRequest) -> Events {
     let newer = match runtime.runtime_name.as_str() {
         _ if !runtime.nri_version.is_empty() => true,
@@ -290,7 +291,7 @@ fn known_events(runtime: &ConfigureRequest) -> Events {
     }
 }
 
-/// The first two numbers of a version, zero where there is none.
+/// Major and minor version; 0 where missing.
 fn release(version: &str) -> (u64, u64) {
     let version = version.strip_prefix('v').unwrap_or(version);
     let mut numbers = version.split(|c: char| !c.is_ascii_digit());
@@ -307,17 +308,17 @@ fn encode(answer: impl Message) -> Vec<u8> {
     answer.encode_to_vec()
 }
 
-/// The answer that says nothing.
+/// The empty response.
 fn done() -> Vec<u8> {
     encode(Empty {})
 }
 
-fn answered(outcome: Result<(), Rejection>) -> Result<Vec<u8>, Status> {
+fn answered(outcome: Result<(), PluginError>) -> Result<Vec<u8>, Status> {
     outcome.map(|()| done()).map_err(rejected)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-fn rejected(rejection: Rejection) -> Status {
+fn rejected(rejection: PluginError) -> Status {
     Status::new(Code::Unknown, rejection.reason())
 }
 
@@ -325,11 +326,11 @@ fn not_now(why: &str) -> Status {
     Status::new(Code::FailedPrecondition, why)
 }
 
-/// Reads a payload as the request of every method; for fuzzing and tests.
+/// Handles a request in a synchronized session, for fuzzing and tests.
 #[doc(hidden)]
 pub fn handle_in_a_new_session(plugin: &mut impl Plugin, method: &str, payload: &[u8]) {
     let mut dispatcher = Dispatcher::new(plugin);
-    dispatcher.phase = Phase::Synchronized;
-    // Whatever the answer: it must be one.
+    dispatcher.phase = SessionPhase::Synchronized;
+    // Any result is fine; it must not panic.
     let _ = dispatcher.handle(PLUGIN_SERVICE, method, payload);
 }

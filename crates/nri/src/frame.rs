@@ -1,4 +1,4 @@
-//! The multiplexer's frames, as a pure codec: bytes in, pieces of connections out.
+//! Codec of the multiplexer's frames: splits the bytes of a trunk into those of its connections, without I/O.
 //!
 //! ```text
 //! offset 0   u32 big endian   connection
@@ -6,8 +6,8 @@
 //! offset 8   n bytes          a piece of that connection's byte stream
 //! ```
 //!
-//! A receiver need not care where frames begin and end: payloads of one connection, put end to
-//! end, are its byte stream. A *sender* must care, because of how runtimes read:
+//! For a receiver frame boundaries have no meaning: the payloads of one connection, concatenated, are
+//! its byte stream. A *sender* must respect how runtimes read:
 //!
 //! 1. A frame holds bytes of one message only, and a frame that begins a message at most
 //!    [`FIRST_FRAME`] bytes: runtimes read through a buffer of that size, and fail if a frame is
@@ -18,40 +18,40 @@
 
 use thiserror::Error;
 
-/// The bytes before a frame's payload.
+/// Size of a frame header in bytes.
 pub const FRAME_HEADER: usize = 8;
 
-/// The most a frame that begins a message may hold.
+/// Maximum payload of a frame that begins a message.
 pub const FIRST_FRAME: usize = 4096;
 
-/// The most any frame may hold: a message of the greatest size with its header.
+/// Maximum payload of a frame: the largest message with its header.
 pub const MAX_PAYLOAD: usize = crate::message::MESSAGE_HEADER + crate::message::MAX_DATA;
 
-/// One of the connections that share a trunk.
+/// Id of a connection on a trunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
 impl ConnectionId {
-    /// Where the runtime calls the plugin.
+    /// The connection on which the runtime calls the plugin.
     pub const PLUGIN: ConnectionId = ConnectionId(1);
-    /// Where the plugin calls the runtime.
+    /// The connection on which the plugin calls the runtime.
     pub const RUNTIME: ConnectionId = ConnectionId(2);
 }
 
-/// Why bytes are no frames.
+/// Errors of decoding frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
-    /// The payload would be larger than any message.
+    /// The payload is larger than [`MAX_PAYLOAD`].
     #[error("a frame of connection {} claims {length} bytes, more than {MAX_PAYLOAD}", .connection.0)]
     TooLong {
-        /// The connection it is for.
+        /// The connection of the frame.
         connection: ConnectionId,
-        /// The length its header claims.
+        /// The length in the header.
         length: u32,
     },
 }
 
-/// Payload bytes of a connection, as many of them as have arrived together.
+/// A chunk of a connection's byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece<'a> {
     /// The connection.
@@ -60,7 +60,7 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Takes frames apart, however their bytes arrive. Holds no payload, so it needs no memory.
+/// Decodes frames from chunks of bytes. Payloads are not buffered.
 #[derive(Clone, Debug, Default)]
 pub struct FrameDecoder {
     header: [u8; FRAME_HEADER],
@@ -70,10 +70,10 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// The next piece of the input, which it is taken from; `None` when the input is used up.
+    /// Decodes the next payload chunk and removes its bytes from `input`; `None` if `input` has no more.
     ///
     /// # Errors
-    /// A header that claims too long a payload. Nothing that follows makes sense then.
+    /// A header with a length above [`MAX_PAYLOAD`]. The rest of the trunk cannot be decoded then.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, FrameError> {
         while !input.is_empty() {
             if self.remaining > 0 {
@@ -94,7 +94,7 @@ impl FrameDecoder {
         Ok(None)
     }
 
-    /// Whether the bytes so far end where a frame ends.
+    /// Whether no frame is partly decoded.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.filled == 0 && self.remaining == 0
@@ -111,7 +111,7 @@ fn checked_length(connection: u32, length: u32) -> Result<usize, FrameError> {
     }
 }
 
-/// Moves bytes from the input to where `target` is filled up to; says how many.
+/// Moves bytes from the input to `target[filled..]`; returns their number.
 pub(crate) fn fill(target: &mut [u8], filled: usize, input: &mut &[u8]) -> usize {
     let space = target.get_mut(filled..).unwrap_or_default();
     let count = space.len().min(input.len());
@@ -121,7 +121,7 @@ pub(crate) fn fill(target: &mut [u8], filled: usize, input: &mut &[u8]) -> usize
     count
 }
 
-/// The two big-endian numbers that begin both kinds of headers.
+/// The two big-endian numbers at the start of frame and message headers.
 pub(crate) fn two_numbers(header: &[u8]) -> (u32, u32) {
     let number = |at: usize| {
         let bytes = header.iter().skip(at).take(4);
@@ -130,9 +130,9 @@ pub(crate) fn two_numbers(header: &[u8]) -> (u32, u32) {
     (number(0), number(4))
 }
 
-/// The frames of one whole message, in the shape that runtimes can read.
+/// Encodes a message as one or two frames.
 ///
-/// The message is at most [`MAX_PAYLOAD`] bytes long; [`crate::message::Message`] sees to that.
+/// The message has at most [`MAX_PAYLOAD`] bytes, which [`crate::message::Message`] guarantees.
 #[must_use]
 pub fn frames(connection: ConnectionId, message: &[u8]) -> Vec<u8> {
     let (first, rest) = message.split_at(message.len().min(FIRST_FRAME));

@@ -1,26 +1,26 @@
-//! A plugin's name and its place among others.
+//! [`Identity`]: a plugin's name and index.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A plugin's name and its place among others: plugins with lower indices are asked first.
+/// A plugin's name and index. The runtime calls plugins with lower indices first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     name: String,
     index: u8,
 }
 
-/// Why a name or an index is none.
+/// Errors of a plugin's name or index.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdentityError {
-    /// The name is empty, or has a character that runtimes reject.
+    /// The name is empty or has an invalid character.
     #[error("a plugin's name consists of letters, digits and -_.+, which {name:?} does not")]
     Name {
         /// The name.
         name: String,
     },
-    /// The index has more or less than two digits.
+    /// The index is not between 00 and 99.
     #[error("a plugin's index is 00 to 99, not {index:?}")]
     Index {
         /// The index.
@@ -29,10 +29,10 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// A name of letters, digits and `-_.+`, and an index from 0 to 99.
+    /// An identity from a name of letters, digits and `-_.+`, and an index from 0 to 99.
     ///
     /// # Errors
-    /// A name or an index that runtimes would reject.
+    /// An invalid name or index.
     pub fn new(name: impl Into<String>, index: u8) -> Result<Self, IdentityError> {
         let name = name.into();
         let good = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
@@ -47,10 +47,10 @@ impl Identity {
         }
     }
 
-    /// The same with an index of two digits, as runtimes write it.
+    /// Like [`Identity::new`], with the index as two digits.
     ///
     /// # Errors
-    /// A name or an index that runtimes would reject.
+    /// An invalid name or index.
     pub fn parse(name: &str, index: &str) -> Result<Self, IdentityError> {
         let digits = index.len() == 2 && index.bytes().all(|byte| byte.is_ascii_digit());
         match index.parse() {
@@ -67,14 +67,14 @@ impl Identity {
         &self.name
     }
 
-    /// The index, in two digits.
+    /// The index as two digits.
     #[must_use]
     pub fn index(&self) -> String {
         format!("{:02}", self.index)
     }
 }
 
-/// As runtimes log it: `10-name`.
+/// The format of runtime logs: `10-name`.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02}-{}", self.index, self.name)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_runtimes_accept_is_an_identity() {
+    fn only_names_and_indices_that_runtimes_accept_are_valid() {
         let table = [
             ("pin", "00", true),
             ("pin.v2_a+b-c", "99", true),

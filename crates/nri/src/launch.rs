@@ -1,4 +1,4 @@
-//! The socket that a runtime hands down to plugins it starts itself.
+//! Reads the socket and identity that a runtime passes to plugins that it starts.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -12,36 +12,37 @@ const SOCKET: &str = "NRI_PLUGIN_SOCKET";
 const NAME: &str = "NRI_PLUGIN_NAME";
 const INDEX: &str = "NRI_PLUGIN_IDX";
 
-/// Why what a runtime handed down is of no use.
+/// Errors of the environment that the runtime set for the plugin.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The variable holds no descriptor.
-    #[error("{SOCKET} is {value:?}, which is no file descriptor")]
+    /// The variable is not a file descriptor number.
+    #[error("{SOCKET} is {value:?}, which is not a file descriptor")]
     Descriptor {
-        /// What it holds.
+        /// The value of the variable.
         value: String,
     },
-    /// The descriptor is not open, or no unix socket.
-    #[error("{SOCKET} is {descriptor}, which is no open unix socket: {problem}")]
+    /// The descriptor is not an open unix socket.
+    #[error("{SOCKET} is {descriptor}, which is not an open unix socket: {problem}")]
     Socket {
         /// The descriptor.
         descriptor: i32,
-        /// What is wrong with it.
+        /// The error of the operating system.
         problem: io::Error,
     },
-    /// The name or the index is wrong.
+    /// The name or the index is invalid.
     #[error("{NAME} and {INDEX}: {0}")]
     Identity(#[from] IdentityError),
 }
 
-/// What a runtime hands down to a plugin it starts.
+/// Socket and identity from the runtime.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) identity: Identity,
     pub(crate) stream: UnixStream,
 }
 
-/// What the environment says, if a runtime made it. Name and index default to the plugin's own.
+/// Reads the environment; `None` if the plugin was not started by a runtime. Name and index default
+/// to the plugin's own.
 pub(crate) fn read(
     environment: impl Fn(&str) -> Option<String>,
     own: &Identity,
@@ -64,12 +65,11 @@ pub(crate) fn read(
     }))
 }
 
-/// A duplicate of a descriptor that this process was started with.
+/// Duplicates an inherited descriptor.
 ///
-/// Taking over a bare number as a descriptor is unsafe in Rust, because somebody else in this
-/// process may own it. Asking the kernel for a duplicate (`pidfd_getfd` on this very process) is
-/// not, and says whether the number is open at all. The original stays open, which does no harm:
-/// closing a trunk shuts the socket down, whoever else holds it.
+/// Using a bare number as a descriptor is unsafe in Rust, because other code in this process may own
+/// it. Duplicating it with `pidfd_getfd` is safe, and fails if the number is not open. The original
+/// stays open, which is harmless: closing a trunk shuts the socket down for all its descriptors.
 fn inherited(descriptor: i32) -> io::Result<UnixStream> {
     let this = pidfd_open(getpid(), PidfdFlags::empty())?;
     let duplicate = pidfd_getfd(this, descriptor, PidfdGetfdFlags::empty())?;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_socket_no_runtime_started_it() {
+    fn without_a_socket_variable_the_plugin_was_not_started_by_a_runtime() {
         assert!(read(environment(&[]), &own()).unwrap().is_none());
         let empty = [(SOCKET, ""), (NAME, "x"), (INDEX, "00")];
         assert!(read(environment(&empty), &own()).unwrap().is_none());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_open_socket_is_rejected_by_name() {
+    fn a_value_that_is_not_an_open_socket_is_an_error_with_the_value() {
         let file = tempfile::tempfile().unwrap();
         let file = file.as_raw_fd().to_string();
         for value in ["three", "-1", "99999999999", "1000000", &file] {

@@ -15,13 +15,13 @@ mod session;
 mod state;
 pub mod ttrpc;
 
-pub use backoff::Backoff;
+pub use backoff::ReconnectBackoff;
 #[doc(hidden)]
 pub use dispatch::handle_in_a_new_session;
 pub use identity::{Identity, IdentityError};
 pub use launch::LaunchError;
-pub use plugin::{Plugin, Rejection, RuntimeInfo};
+pub use plugin::{Plugin, PluginError, RuntimeInfo};
 pub use runner::{DEFAULT_SOCKET, Handle, Runner};
 pub use session::SessionError;
-pub use state::State;
+pub use state::ConnectionState;
 pub use ttrpc::CallError;

@@ -1,8 +1,8 @@
-//! The messages of ttrpc, as a pure codec: bytes of one connection in, messages out.
+//! Codec of ttrpc messages: converts the bytes of one connection to messages, without I/O.
 //!
 //! ```text
 //! offset 0   u32 big endian   length n of the data
-//! offset 4   u32 big endian   stream: the number of the call, odd, growing
+//! offset 4   u32 big endian   stream: the call number, odd and increasing
 //! offset 8   u8               kind: 1 request, 2 response, 3 data of a stream
 //! offset 9   u8               flags: 0 for calls with one request and one response
 //! offset 10  n bytes          data
@@ -12,55 +12,55 @@ use thiserror::Error;
 
 use crate::frame;
 
-/// The bytes before a message's data.
+/// Size of a message header in bytes.
 pub const MESSAGE_HEADER: usize = 10;
 
-/// The most data a message may have.
+/// Maximum size of a message's data in bytes.
 pub const MAX_DATA: usize = 4 << 20;
 
-/// The flag of a request that more of its stream will follow.
+/// Flag of a streaming request: more messages of the stream follow.
 pub(crate) const REMOTE_OPEN: u8 = 2;
 
-/// What a message is.
+/// The type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// A call.
     Request,
     /// The answer to a call.
     Response,
-    /// Data of a stream. No call of NRI streams.
+    /// Data of a stream. NRI has no streaming calls.
     Data,
 }
 
-/// One message.
+/// A ttrpc message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The number of the call.
+    /// The call number.
     pub stream: u32,
-    /// What the message is.
-    pub kind: Kind,
-    /// Flags of streams.
+    /// The message type.
+    pub kind: MessageKind,
+    /// Stream flags.
     pub flags: u8,
     data: Vec<u8>,
 }
 
-/// Why bytes are no message, or a value cannot become one.
+/// Errors of encoding and decoding messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MessageError {
-    /// More data than a message may have.
+    /// The data is larger than [`MAX_DATA`].
     #[error("message {stream} has {length} bytes, more than {MAX_DATA}")]
     TooLong {
-        /// The number of the call.
+        /// The call number.
         stream: u32,
-        /// How much it has.
+        /// Size of the data in bytes.
         length: usize,
     },
-    /// A kind that does not exist.
-    #[error("message {stream} is of kind {kind}, which does not exist")]
+    /// The header has an unknown message type.
+    #[error("message {stream} has the unknown type {kind}")]
     UnknownKind {
-        /// The number of the call.
+        /// The call number.
         stream: u32,
-        /// The kind its header says.
+        /// The type in the header.
         kind: u8,
     },
 }
@@ -69,8 +69,8 @@ impl Message {
     /// A message without flags.
     ///
     /// # Errors
-    /// More than [`MAX_DATA`] bytes of data.
-    pub fn new(stream: u32, kind: Kind, data: Vec<u8>) -> Result<Self, MessageError> {
+    /// If the data is larger than [`MAX_DATA`].
+    pub fn new(stream: u32, kind: MessageKind, data: Vec<u8>) -> Result<Self, MessageError> {
         match data.len() {
             length if length > MAX_DATA => Err(MessageError::TooLong { stream, length }),
             _ => Ok(Message {
@@ -88,7 +88,7 @@ impl Message {
         &self.data
     }
 
-    /// The message as it is on the wire.
+    /// The encoded message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(MESSAGE_HEADER + self.data.len());
@@ -96,9 +96,9 @@ impl Message {
         bytes.extend_from_slice(&length.to_be_bytes());
         bytes.extend_from_slice(&self.stream.to_be_bytes());
         bytes.push(match self.kind {
-            Kind::Request => 1,
-            Kind::Response => 2,
-            Kind::Data => 3,
+            MessageKind::Request => 1,
+            MessageKind::Response => 2,
+            MessageKind::Data => 3,
         });
         bytes.push(self.flags);
         bytes.extend_from_slice(&self.data);
@@ -106,8 +106,8 @@ impl Message {
     }
 }
 
-/// Puts messages together, however their bytes arrive. Holds at most one message, and never more
-/// memory than a few times what has arrived of it.
+/// Decodes messages from chunks of bytes. Buffers at most one message, and allocates memory only as
+/// its bytes arrive.
 #[derive(Clone, Debug, Default)]
 pub struct MessageDecoder {
     header: [u8; MESSAGE_HEADER],
@@ -116,10 +116,10 @@ pub struct MessageDecoder {
 }
 
 impl MessageDecoder {
-    /// The next message of the input, which it is taken from; `None` when the input is used up.
+    /// Decodes the next message and removes its bytes from `input`; `None` if `input` ends before it.
     ///
     /// # Errors
-    /// A header that makes no sense. Nothing that follows makes sense then.
+    /// An invalid header. The rest of the connection cannot be decoded then.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Message>, MessageError> {
         self.filled += frame::fill(&mut self.header, self.filled, input);
         if self.filled < MESSAGE_HEADER {
@@ -132,9 +132,9 @@ impl MessageDecoder {
         }
         let [.., kind, flags] = self.header;
         let kind = match kind {
-            1 => Kind::Request,
-            2 => Kind::Response,
-            3 => Kind::Data,
+            1 => MessageKind::Request,
+            2 => MessageKind::Response,
+            3 => MessageKind::Data,
             kind => return Err(MessageError::UnknownKind { stream, kind }),
         };
         let missing = length.saturating_sub(self.data.len());
@@ -153,7 +153,7 @@ impl MessageDecoder {
         }))
     }
 
-    /// Whether the bytes so far end where a message ends.
+    /// Whether no message is partly decoded.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
         self.filled == 0

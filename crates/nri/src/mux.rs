@@ -1,7 +1,7 @@
-//! Two connections over one trunk, a unix stream socket.
+//! Multiplexes two connections over one trunk, a unix stream socket.
 //!
-//! The multiplexer has no frames to open, close or acknowledge anything. Both sides assume the
-//! same connections, frames of any other are dropped, and the end of the trunk ends all.
+//! The protocol has no frames to open, close or acknowledge connections. Both sides use the same two
+//! connections, frames of other connections are dropped, and closing the trunk closes both.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,38 +15,38 @@ use thiserror::Error;
 use crate::frame::{ConnectionId, FrameDecoder, FrameError, frames};
 use crate::message::{Message, MessageDecoder, MessageError};
 
-/// How long a runtime may take to read what is sent to it before it counts as dead.
+/// Timeout of writes to the runtime.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much is read from a trunk at once.
+/// Size of the read buffer in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Why a trunk ended, other than by its peer closing it between two messages.
+/// Errors of a trunk. The peer closing it between two messages is not an error.
 #[derive(Debug, Error)]
 pub enum TrunkError {
-    /// The peer sent something that is no frame.
+    /// The peer sent an invalid frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The peer sent something that is no message.
+    /// The peer sent an invalid message.
     #[error("on connection {}: {problem}", .connection.0)]
     Message {
         /// The connection.
         connection: ConnectionId,
-        /// What is wrong with it.
+        /// The decoding error.
         problem: MessageError,
     },
-    /// The peer hung up in the middle of a message.
-    #[error("the runtime hung up in the middle of a message")]
+    /// The peer closed the trunk in the middle of a message.
+    #[error("the runtime closed the connection in the middle of a message")]
     Truncated,
     /// The socket could not be read.
     #[error("cannot read from the runtime: {0}")]
     Read(#[source] io::Error),
-    /// The socket could not be written to, or the runtime did not read for too long.
+    /// The socket could not be written to, or the write timed out.
     #[error("cannot write to the runtime: {0}")]
     Write(#[source] io::Error),
 }
 
-/// What both connections need to become messages again; no I/O of its own.
+/// Decodes the messages of both connections from the bytes of a trunk, without I/O.
 #[derive(Debug, Default)]
 pub struct Demultiplexer {
     frames: FrameDecoder,
@@ -56,10 +56,10 @@ pub struct Demultiplexer {
 }
 
 impl Demultiplexer {
-    /// Takes in bytes of the trunk.
+    /// Decodes bytes of the trunk.
     ///
     /// # Errors
-    /// Bytes that are no frame or no message. Nothing that follows makes sense then.
+    /// An invalid frame or message. The rest of the trunk cannot be decoded then.
     pub fn feed(&mut self, mut input: &[u8]) -> Result<(), TrunkError> {
         while let Some(piece) = self.frames.next(&mut input)? {
             let connection = piece.connection;
@@ -83,12 +83,12 @@ impl Demultiplexer {
         Ok(())
     }
 
-    /// The oldest message that is complete.
+    /// Removes the oldest complete message.
     pub fn pop(&mut self) -> Option<(ConnectionId, Message)> {
         self.ready.pop_front()
     }
 
-    /// Whether the bytes so far end where a frame and a message of every connection end.
+    /// Whether no frame and no message is partly decoded.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
         self.frames.is_between_frames()
@@ -97,7 +97,7 @@ impl Demultiplexer {
     }
 }
 
-/// A connected socket that any thread may write messages to and one reads from.
+/// A connected socket. Any thread may send messages; one thread receives them.
 #[derive(Debug)]
 pub(crate) struct Trunk {
     stream: UnixStream,
@@ -114,7 +114,7 @@ impl Trunk {
         })
     }
 
-    /// Sends one message. A trunk on which that failed is closed, for the peer may have got a part.
+    /// Sends one message. On failure the trunk is closed, because a part may have been sent.
     pub(crate) fn send(
         &self,
         connection: ConnectionId,
@@ -128,13 +128,13 @@ impl Trunk {
         })
     }
 
-    /// Ends the trunk for both sides; whoever waits for it wakes up.
+    /// Closes the trunk for both sides; blocked reads and writes return.
     pub(crate) fn close(&self) {
-        // Fails only if the peer was faster.
+        // Fails only if the peer closed it already.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 
-    /// The receiving half. There should be one.
+    /// The receiving half. Only one may be in use.
     pub(crate) fn receiver(&self) -> Receiver<'_> {
         Receiver {
             stream: &self.stream,
@@ -152,7 +152,7 @@ pub(crate) struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// Waits for the next message; `None` when the peer hung up between two.
+    /// Waits for the next message; `None` if the peer closed the trunk between two messages.
     pub(crate) fn receive(&mut self) -> Result<Option<(ConnectionId, Message)>, TrunkError> {
         loop {
             if let Some(message) = self.demultiplexer.pop() {

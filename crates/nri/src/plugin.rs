@@ -1,4 +1,4 @@
-//! What a plugin is: one method per event.
+//! The [`Plugin`] trait: one method per event of the runtime.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,61 +8,61 @@ use crate::api::{
     UpdateContainerResponse, ValidateContainerAdjustmentRequest,
 };
 
-/// Why a plugin says no, for people.
+/// An error of a plugin, with the reason as text.
 ///
-/// To an event that asks before something happens, a rejection fails the request: the container is
-/// *not* created. That is the only way for a plugin to stop a container, short of an event of
-/// [`Plugin::validate_container_adjustment`].
+/// Returned for an event that precedes an operation, it fails the operation: the container is *not*
+/// created. Besides [`Plugin::validate_container_adjustment`] that is the only way for a plugin to
+/// reject a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
+pub struct PluginError {
     reason: String,
 }
 
-impl Rejection {
-    /// A rejection for this reason.
+impl PluginError {
+    /// An error with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        Rejection { reason }
+        PluginError { reason }
     }
 
-    /// Why.
+    /// The reason.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason
     }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for PluginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-/// Any error can be the reason of a rejection, so `?` works in a plugin's methods.
-impl<E: std::error::Error> From<E> for Rejection {
+/// Any error can become a [`PluginError`], so `?` works in a plugin's methods.
+impl<E: std::error::Error> From<E> for PluginError {
     fn from(error: E) -> Self {
-        Rejection::new(error.to_string())
+        PluginError::new(error.to_string())
     }
 }
 
-/// The runtime a plugin is connected to.
+/// The container runtime that a plugin is connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeInfo {
     /// Its name, `containerd` or `cri-o`.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Its version of NRI; empty before NRI 0.12.
+    /// NRI version of the runtime; empty before NRI 0.12.
     pub nri_version: String,
-    /// The plugin's configuration, if the runtime keeps one for it.
+    /// The plugin's configuration from the runtime's configuration directory; empty if there is none.
     pub config: String,
-    /// How long a plugin has to answer, if the runtime says so (NRI 0.8 and later).
+    /// How long the runtime waits for an answer; `None` before NRI 0.8, which does not send it.
     pub request_timeout: Option<Duration>,
-    /// The events this runtime knows. Others never arrive, whatever [`Plugin::events`] says.
+    /// The events that the runtime supports. Other events of [`Plugin::events`] never arrive.
     pub events: Events,
 }
 
-/// A plugin.
+/// An NRI plugin.
 ///
 /// Methods are called one at a time, in the order of the runtime's requests, on the thread that
 /// called [`crate::Runner::run`]. The runtime waits for each of them, two seconds by default. A
@@ -72,45 +72,46 @@ pub struct RuntimeInfo {
 /// Only the methods of [`Plugin::events`] are called, besides `configure`, `synchronize` and
 /// `shutdown`. Every method but `events` may be left out.
 pub trait Plugin {
-    /// The events this plugin wants, asked for after [`Plugin::configure`]. A runtime rejects
-    /// plugins that want events it does not know, so those are left out of what it is told; if
-    /// none is left, the session fails.
+    /// The events that the plugin subscribes to. Called after [`Plugin::configure`]. A runtime
+    /// rejects subscriptions to events that it does not support, so those are left out; if none is
+    /// left, the session fails.
     fn events(&self) -> Events;
 
-    /// A session begins with this runtime.
+    /// Called when a session with a runtime begins.
     ///
     /// # Errors
-    /// A rejection ends the session, and the runtime goes on without the plugin.
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
+    /// An error ends the session, and the runtime continues without the plugin.
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
         let _ = runtime;
         Ok(())
     }
 
-    /// Everything that exists at the beginning of a session. Containers may have started, changed
-    /// and ended while the plugin was away. The answer changes containers that run.
+    /// Called with all pods and containers at the beginning of a session. Containers may have
+    /// started, changed and ended while the plugin was not connected. The answer changes running
+    /// containers.
     ///
-    /// Runtimes before NRI 0.8, such as containerd 1.7.24, never call it for plugins that they
-    /// start themselves; those get events right away.
+    /// Runtimes before NRI 0.8, such as containerd 1.7.24, do not call it for plugins that they
+    /// start themselves; those receive events at once.
     ///
     /// # Errors
-    /// A rejection ends the session, and the runtime goes on without the plugin.
+    /// An error ends the session, and the runtime continues without the plugin.
     fn synchronize(
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let _ = (pods, containers);
         Ok(Vec::new())
     }
 
-    /// The runtime goes down.
+    /// The runtime is shutting down.
     fn shutdown(&mut self) {}
 
     /// A pod is being created.
     ///
     /// # Errors
-    /// A rejection fails the creation.
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    /// An error fails the creation.
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let _ = pod;
         Ok(())
     }
@@ -118,13 +119,13 @@ pub trait Plugin {
     /// A pod's resources are about to change.
     ///
     /// # Errors
-    /// A rejection fails the change.
+    /// An error fails the change.
     fn update_pod_sandbox(
         &mut self,
         pod: &PodSandbox,
         overhead: &LinuxResources,
         resources: &LinuxResources,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, overhead, resources);
         Ok(())
     }
@@ -132,8 +133,8 @@ pub trait Plugin {
     /// A pod's resources have changed.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    /// The runtime logs an error.
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let _ = pod;
         Ok(())
     }
@@ -141,8 +142,8 @@ pub trait Plugin {
     /// A pod is being stopped.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    /// The runtime logs an error.
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let _ = pod;
         Ok(())
     }
@@ -150,34 +151,34 @@ pub trait Plugin {
     /// A pod is being removed.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    /// The runtime logs an error.
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let _ = pod;
         Ok(())
     }
 
-    /// A container is being created. The answer changes it, and others.
+    /// A container is being created. The answer can change it and other containers.
     ///
     /// # Errors
-    /// A rejection fails the creation.
+    /// An error fails the creation.
     fn create_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         let _ = (pod, container);
         Ok(CreateContainerResponse::default())
     }
 
-    /// A container was created; it is shown with the changes of all plugins.
+    /// A container was created; `container` includes the changes of all plugins.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
+    /// The runtime logs an error.
     fn post_create_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -185,12 +186,12 @@ pub trait Plugin {
     /// A container is being started.
     ///
     /// # Errors
-    /// A rejection fails the start.
+    /// An error fails the start.
     fn start_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -198,27 +199,27 @@ pub trait Plugin {
     /// A container was started.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
+    /// The runtime logs an error.
     fn post_start_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, container);
         Ok(())
     }
 
-    /// A container's resources are about to change, because the kubelet asked for it. The answer
-    /// changes what will be changed, and other containers.
+    /// A container's resources are about to change, because the kubelet requested it. The answer
+    /// can change the new resources and other containers.
     ///
     /// # Errors
-    /// A rejection fails the change.
+    /// An error fails the change.
     fn update_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         let _ = (pod, container, resources);
         Ok(UpdateContainerResponse::default())
     }
@@ -226,25 +227,25 @@ pub trait Plugin {
     /// A container's resources have changed.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
+    /// The runtime logs an error.
     fn post_update_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, container);
         Ok(())
     }
 
-    /// A container is being stopped. The answer changes others.
+    /// A container is being stopped. The answer can change other containers.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
+    /// The runtime logs an error.
     fn stop_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let _ = (pod, container);
         Ok(Vec::new())
     }
@@ -252,27 +253,28 @@ pub trait Plugin {
     /// A container is being removed.
     ///
     /// # Errors
-    /// A rejection is logged by the runtime.
+    /// The runtime logs an error.
     fn remove_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = (pod, container);
         Ok(())
     }
 
-    /// May the changes that all plugins made to this container stand?
+    /// Accepts or rejects the changes that all plugins made to a container.
     ///
-    /// Runtimes wait for this answer more strictly: containerd 2.3 fails the creation if a plugin
-    /// that wants this event hangs up in the middle of it. It does not miss one that is gone already.
+    /// Runtimes are stricter with this event: containerd 2.3 fails the creation if a plugin that
+    /// subscribed to it disconnects while handling it. A plugin that was disconnected before is not
+    /// missed.
     ///
     /// # Errors
-    /// A rejection fails the container's creation, with its reason.
+    /// An error fails the container's creation, with its reason.
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let _ = request;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Runs a plugin: connects, and connects again when the runtime went away.
+//! [`Runner`]: runs a plugin, and reconnects when the connection is lost.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -6,68 +6,69 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::api::{ContainerUpdate, UpdateContainersRequest, UpdateContainersResponse};
-use crate::backoff::Backoff;
+use crate::backoff::ReconnectBackoff;
 use crate::identity::Identity;
 use crate::launch::{self, LaunchError};
 use crate::mux::Trunk;
 use crate::plugin::Plugin;
-use crate::session::{self, Link, RUNTIME_SERVICE, SessionError};
-use crate::state::{State, Watched};
+use crate::session::{self, RUNTIME_SERVICE, SessionError, SessionLink};
+use crate::state::{ConnectionState, StateWatch};
 use crate::ttrpc::CallError;
 
-/// Where runtimes listen for plugins unless they are told otherwise.
+/// Default path of the runtime's NRI socket.
 pub const DEFAULT_SOCKET: &str = "/var/run/nri/nri.sock";
 
-/// How long runtimes let a plugin take to register unless they are told otherwise.
+/// The runtimes' default registration timeout.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a runtime may take to change containers.
+/// Timeout of `UpdateContainers` calls.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Where the plugin's socket comes from.
 #[derive(Debug)]
-enum Origin {
-    /// A plugin that runs by itself, and connects to this socket again and again.
+enum SocketSource {
+    /// The plugin connects, and reconnects, to this path.
     Socket(PathBuf),
-    /// A plugin that a runtime started: there is one session, and then the plugin ends.
+    /// The runtime started the plugin with this socket: there is one session.
     Inherited(Option<UnixStream>),
 }
 
-/// Runs a plugin.
+/// Connects a plugin to a runtime and runs it.
 #[derive(Debug)]
 pub struct Runner {
     identity: Identity,
-    origin: Origin,
-    backoff: Backoff,
+    origin: SocketSource,
+    backoff: ReconnectBackoff,
     registration_timeout: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<RunnerShared>,
 }
 
-/// Looks after a running plugin from any thread.
+/// Observes and controls a running plugin from any thread.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<RunnerShared>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    watched: Watched,
-    control: Mutex<Control>,
+struct RunnerShared {
+    watched: StateWatch,
+    control: Mutex<RunnerControl>,
     stopped: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Control {
+struct RunnerControl {
     stopping: bool,
-    /// The session there is, whether events arrive yet or not.
-    link: Option<Arc<Link>>,
+    /// The current session, established or not.
+    link: Option<Arc<SessionLink>>,
 }
 
-impl Shared {
-    fn control(&self) -> MutexGuard<'_, Control> {
+impl RunnerShared {
+    fn control(&self) -> MutexGuard<'_, RunnerControl> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits, unless it is to stop; says whether it is.
+    /// Waits for `delay` or until the plugin is stopped; returns whether it is.
     fn pause(&self, delay: Duration) -> bool {
         let (control, _) = self
             .stopped
@@ -77,34 +78,34 @@ impl Shared {
     }
 }
 
-/// Says that a plugin no longer runs, however it ended.
-struct Running<'a>(&'a Shared);
+/// Sets the state to `Stopped` when dropped.
+struct StoppedOnDrop<'a>(&'a RunnerShared);
 
-impl Drop for Running<'_> {
+impl Drop for StoppedOnDrop<'_> {
     fn drop(&mut self) {
         self.0.control().link = None;
-        self.0.watched.set(State::Stopped);
+        self.0.watched.set(ConnectionState::Stopped);
     }
 }
 
 impl Runner {
-    /// For a plugin that runs by itself and connects to [`DEFAULT_SOCKET`].
+    /// A runner that connects to [`DEFAULT_SOCKET`].
     #[must_use]
     pub fn new(identity: Identity) -> Self {
         Runner {
             identity,
-            origin: Origin::Socket(PathBuf::from(DEFAULT_SOCKET)),
-            backoff: Backoff::default(),
+            origin: SocketSource::Socket(PathBuf::from(DEFAULT_SOCKET)),
+            backoff: ReconnectBackoff::default(),
             registration_timeout: REGISTRATION_TIMEOUT,
             shared: Arc::default(),
         }
     }
 
-    /// For a plugin that a runtime may have started: takes the socket, the name and the index that
-    /// it handed down, or else is the same as [`Runner::new`].
+    /// A runner for a plugin that the runtime may have started: uses the socket, name and index in
+    /// its environment, or else is the same as [`Runner::new`].
     ///
     /// # Errors
-    /// A runtime started the plugin, but what it handed down is of no use.
+    /// The runtime started the plugin, but its environment is invalid.
     pub fn from_environment(identity: Identity) -> Result<Self, LaunchError> {
         let environment = |name: &str| std::env::var(name).ok();
         Ok(match launch::read(environment, &identity)? {
@@ -113,39 +114,38 @@ impl Runner {
         })
     }
 
-    /// Connects to another socket than the default. Does nothing to a plugin that a runtime
-    /// started.
+    /// Sets the path of the socket. Has no effect on a plugin that the runtime started.
     #[must_use]
     pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
-        if let Origin::Socket(old) = &mut self.origin {
+        if let SocketSource::Socket(old) = &mut self.origin {
             *old = path.into();
         }
         self
     }
 
-    /// Uses a socket that is connected already, for one session.
+    /// Uses a connected socket for one session.
     #[must_use]
     pub fn stream(mut self, stream: UnixStream) -> Self {
-        self.origin = Origin::Inherited(Some(stream));
+        self.origin = SocketSource::Inherited(Some(stream));
         self
     }
 
-    /// How long to wait between tries.
+    /// Sets the delays between connection attempts.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
+    pub fn backoff(mut self, backoff: ReconnectBackoff) -> Self {
         self.backoff = backoff;
         self
     }
 
-    /// How long the runtime may take to answer the registration, and then to configure the plugin.
-    /// Five seconds, as long as runtimes wait themselves, if not said.
+    /// Sets the timeout of the registration and of the `Configure` request after it. The default is
+    /// five seconds, like that of runtimes.
     #[must_use]
     pub fn registration_timeout(mut self, timeout: Duration) -> Self {
         self.registration_timeout = timeout;
         self
     }
 
-    /// A handle to look after the plugin while it runs.
+    /// A handle to observe and stop the running plugin.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {
@@ -153,18 +153,18 @@ impl Runner {
         }
     }
 
-    /// Runs the plugin on this thread until [`Handle::stop`]. A plugin that runs by itself connects
-    /// again whenever the runtime went away; [`Handle::state`] tells why. One that a runtime
-    /// started ends with its session.
+    /// Runs the plugin on this thread until [`Handle::stop`]. Reconnects whenever the connection is
+    /// lost; [`Handle::state`] has the reason. If the runtime started the plugin, returns when the
+    /// session ends.
     ///
     /// # Errors
-    /// The one session of a plugin that a runtime started failed.
+    /// The session of a plugin that the runtime started failed.
     pub fn run(mut self, plugin: &mut impl Plugin) -> Result<(), SessionError> {
         let shared = Arc::clone(&self.shared);
-        let _running = Running(&shared);
+        let _running = StoppedOnDrop(&shared);
         let mut attempt = 0;
         loop {
-            shared.watched.set(State::Connecting { attempt });
+            shared.watched.set(ConnectionState::Connecting { attempt });
             let mut was_connected = false;
             let outcome = self.session(plugin, &mut was_connected);
             let stopping = {
@@ -175,7 +175,7 @@ impl Runner {
             if stopping {
                 return Ok(());
             }
-            if matches!(self.origin, Origin::Inherited(_)) {
+            if matches!(self.origin, SocketSource::Inherited(_)) {
                 return outcome;
             }
             if was_connected {
@@ -183,10 +183,10 @@ impl Runner {
             }
             let delay = self.backoff.delay(attempt);
             let problem = match outcome {
-                Ok(()) => "the runtime hung up".to_owned(),
+                Ok(()) => "the runtime closed the connection".to_owned(),
                 Err(problem) => problem.to_string(),
             };
-            shared.watched.set(State::Waiting {
+            shared.watched.set(ConnectionState::Waiting {
                 attempt,
                 delay,
                 problem,
@@ -204,18 +204,20 @@ impl Runner {
         was_connected: &mut bool,
     ) -> Result<(), SessionError> {
         let stream = match &mut self.origin {
-            Origin::Socket(path) => {
+            SocketSource::Socket(path) => {
                 UnixStream::connect(&*path).map_err(|problem| SessionError::Connect {
                     path: path.clone(),
                     problem,
                 })?
             }
-            Origin::Inherited(stream) => match stream.take() {
+            SocketSource::Inherited(stream) => match stream.take() {
                 Some(stream) => stream,
                 None => return Ok(()),
             },
         };
-        let link = Arc::new(Link::new(Trunk::new(stream).map_err(SessionError::SetUp)?));
+        let link = Arc::new(SessionLink::new(
+            Trunk::new(stream).map_err(SessionError::SetUp)?,
+        ));
         {
             let mut control = self.shared.control();
             if control.stopping {
@@ -232,32 +234,35 @@ impl Runner {
             |runtime| {
                 *was_connected = true;
                 let runtime = runtime.clone();
-                watched.set(State::Connected { runtime });
+                watched.set(ConnectionState::Connected { runtime });
             },
         )
     }
 }
 
 impl Handle {
-    /// Where the plugin is on its way to the runtime.
+    /// The connection state of the plugin.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConnectionState {
         self.shared.watched.get()
     }
 
-    /// Waits until the state is as wished, at most so long; gives back the last one seen. A state
-    /// that lasts very shortly may be missed.
-    pub fn wait_for(&self, timeout: Duration, wished: impl Fn(&State) -> bool) -> State {
-        self.shared.watched.wait(timeout, wished)
+    /// Waits until the predicate holds or the timeout expires; returns the last state. A very short
+    /// state may be missed.
+    pub fn wait_for(
+        &self,
+        timeout: Duration,
+        predicate: impl Fn(&ConnectionState) -> bool,
+    ) -> ConnectionState {
+        self.shared.watched.wait(timeout, predicate)
     }
 
-    /// Changes containers without an event that asks for it; gives back the changes that failed.
-    /// Waits for the runtime, at most ten seconds.
+    /// Updates containers outside of an event; returns the updates that failed. Waits for the runtime,
+    /// at most ten seconds.
     ///
     /// # Errors
-    /// There is no session, or the runtime does not answer, or not with success. Called in a
-    /// method of the plugin it would wait for a runtime that waits for the plugin: that is rejected
-    /// at once. Return the updates there.
+    /// There is no session, or the call failed. A call in a method of the plugin would deadlock,
+    /// because the runtime waits for the plugin: it fails at once. Return the updates there instead.
     pub fn update_containers(
         &self,
         update: Vec<ContainerUpdate>,
@@ -281,8 +286,8 @@ impl Handle {
         Ok(answer.failed)
     }
 
-    /// Ends the session and makes [`Runner::run`] return, as soon as the plugin has handled the
-    /// request it is at.
+    /// Closes the session. [`Runner::run`] returns as soon as the plugin has handled its current
+    /// request.
     pub fn stop(&self) {
         let mut control = self.shared.control();
         control.stopping = true;

@@ -1,13 +1,13 @@
-//! One session with a runtime, from registration to the end of the trunk.
+//! One session with a runtime, from registration until the trunk is closed.
 //!
 //! ```text
 //! plugin ── RegisterPlugin ──► runtime
-//!        ◄──── Configure ─────          which events?
-//!        ◄─── Synchronize ────          everything there is, in one part or several
-//!        ◄────── events ──────          until somebody hangs up
+//!        ◄──── Configure ─────          the plugin answers with the events it subscribes to
+//!        ◄─── Synchronize ────          all pods and containers, in one or several messages
+//!        ◄────── events ──────          until one side closes the trunk
 //! ```
 //!
-//! Two threads: one reads the trunk, the other, which [`run`] was called on, calls the plugin.
+//! A session has two threads: one reads the trunk; the caller of [`run`] calls the plugin.
 
 use std::io;
 use std::sync::mpsc::{
@@ -19,76 +19,77 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::api::{Empty, RegisterPluginRequest};
-use crate::dispatch::{Dispatcher, Phase};
+use crate::dispatch::{Dispatcher, SessionPhase};
 use crate::frame::ConnectionId;
 use crate::identity::Identity;
 use crate::mux::{Trunk, TrunkError};
 use crate::plugin::{Plugin, RuntimeInfo};
 use crate::ttrpc::{
-    CallError, Calls, Code, Incoming, Incomings, MAX_CALLS, ProtocolError, Status, respond,
+    CallError, CallReader, Code, IncomingCall, MAX_CALLS, ProtocolError, RuntimeCalls, Status,
+    respond,
 };
 
-/// The service that a runtime offers.
+/// Name of the runtime's service.
 pub(crate) const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 
-/// The release of NRI whose messages this crate knows.
+/// The NRI version that this crate implements.
 const NRI_VERSION: &str = "v0.12.0";
 
 /// Why a session failed.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// There is nothing to connect to.
+    /// The runtime's socket cannot be connected to.
     #[error("cannot connect to {}: {problem}", .path.display())]
     Connect {
         /// The runtime's socket.
         path: std::path::PathBuf,
-        /// What is wrong.
+        /// The error of the operating system.
         problem: io::Error,
     },
     /// The socket or the thread that reads it could not be set up.
     #[error("cannot set up a session: {0}")]
     SetUp(#[source] io::Error),
-    /// The runtime did not take the plugin.
+    /// The runtime rejected the registration.
     #[error("cannot register: {0}")]
     Register(#[source] CallError),
-    /// The runtime took the plugin and then said nothing.
+    /// The runtime accepted the registration, but sent no `Configure` request in time.
     #[error("the runtime did not configure the plugin within {0:?}")]
     NotConfigured(Duration),
-    /// The plugin, or this crate for it, said no at the beginning of the session.
+    /// `Configure` or `Synchronize` failed in the plugin or in this crate.
     #[error("{method} failed: {}", .status.message)]
     Rejected {
         /// `Configure` or `Synchronize`.
         method: String,
-        /// What the runtime was told.
+        /// The status that was sent to the runtime.
         status: Status,
     },
-    /// The trunk broke.
+    /// The trunk failed.
     #[error(transparent)]
     Trunk(#[from] TrunkError),
-    /// The runtime broke the rules of calls.
+    /// The runtime violated the ttrpc protocol.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
 }
 
-/// What a session's threads share, and with them whoever wants to call the runtime.
+/// State that the threads of a session and callers of the runtime share.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct SessionLink {
     pub(crate) trunk: Trunk,
-    pub(crate) calls: Calls,
+    pub(crate) calls: RuntimeCalls,
     plugin_thread: ThreadId,
 }
 
-impl Link {
-    /// For a session that will run on this very thread.
+impl SessionLink {
+    /// A link for a session that the current thread will run.
     pub(crate) fn new(trunk: Trunk) -> Self {
-        Link {
+        SessionLink {
             trunk,
-            calls: Calls::new(),
+            calls: RuntimeCalls::new(),
             plugin_thread: thread::current().id(),
         }
     }
 
-    /// Whether this is the thread that the plugin's methods are called on.
+    /// Whether the current thread is the one that calls the plugin's methods.
     pub(crate) fn is_plugin_thread(&self) -> bool {
         thread::current().id() == self.plugin_thread
     }
@@ -99,8 +100,8 @@ impl Link {
     }
 }
 
-/// Closes a session's link however the session ends, so that no thread waits for it forever.
-struct Closing<'a>(&'a Link);
+/// Closes the link when dropped, so that no thread waits for a session that has ended.
+struct Closing<'a>(&'a SessionLink);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -108,9 +109,9 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Runs a session until its trunk ends. `connected` is told when events begin to arrive.
+/// Runs a session until its trunk is closed. Calls `connected` when the session is established.
 pub(crate) fn run(
-    link: &Link,
+    link: &SessionLink,
     identity: &Identity,
     registration_timeout: Duration,
     plugin: &mut impl Plugin,
@@ -134,17 +135,17 @@ pub(crate) fn run(
             Err(panic) => std::panic::resume_unwind(panic),
         };
         match served {
-            // That is a consequence; the reader knows why.
+            // The reader has the cause.
             Ok(()) | Err(SessionError::Register(CallError::NotConnected)) => read.and(served),
             Err(problem) => Err(problem),
         }
     })
 }
 
-/// Reads the trunk: answers go to who waits for them, requests into the queue.
-fn read(link: &Link, requests: &SyncSender<Incoming>) -> Result<(), SessionError> {
+/// Reads the trunk: passes responses to the waiting callers, and requests to the queue.
+fn read(link: &SessionLink, requests: &SyncSender<IncomingCall>) -> Result<(), SessionError> {
     let mut receiver = link.trunk.receiver();
-    let mut incomings = Incomings::default();
+    let mut incomings = CallReader::default();
     while let Some((connection, message)) = receiver.receive()? {
         if connection == ConnectionId::RUNTIME {
             link.calls.complete(&message)?;
@@ -155,7 +156,7 @@ fn read(link: &Link, requests: &SyncSender<Incoming>) -> Result<(), SessionError
             Ok(()) => {}
             Err(TrySendError::Disconnected(_)) => return Ok(()),
             Err(TrySendError::Full(incoming)) => {
-                let problem = format!("{MAX_CALLS} requests wait already");
+                let problem = format!("{MAX_CALLS} requests are queued already");
                 let status = Status::new(Code::ResourceExhausted, problem);
                 respond(&link.trunk, incoming.stream, Err(status))?;
             }
@@ -164,7 +165,11 @@ fn read(link: &Link, requests: &SyncSender<Incoming>) -> Result<(), SessionError
     Ok(())
 }
 
-fn register(link: &Link, identity: &Identity, timeout: Duration) -> Result<(), SessionError> {
+fn register(
+    link: &SessionLink,
+    identity: &Identity,
+    timeout: Duration,
+) -> Result<(), SessionError> {
     let request = RegisterPluginRequest {
         plugin_name: identity.name().to_owned(),
         plugin_idx: identity.index(),
@@ -175,10 +180,10 @@ fn register(link: &Link, identity: &Identity, timeout: Duration) -> Result<(), S
     answer.map(|Empty {}| ()).map_err(SessionError::Register)
 }
 
-/// Answers requests until there are no more.
+/// Answers requests until the queue is closed.
 fn serve(
-    link: &Link,
-    queue: &Queue<Incoming>,
+    link: &SessionLink,
+    queue: &Queue<IncomingCall>,
     configuration_timeout: Duration,
     plugin: &mut impl Plugin,
     connected: impl FnOnce(&RuntimeInfo),
@@ -187,7 +192,7 @@ fn serve(
     let mut dispatcher = Dispatcher::new(plugin);
     loop {
         let incoming = match dispatcher.phase() {
-            Phase::Registered => queue.recv_timeout(configuration_timeout),
+            SessionPhase::Registered => queue.recv_timeout(configuration_timeout),
             _ => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         let incoming = match incoming {
@@ -201,13 +206,13 @@ fn serve(
         let problem = outcome.as_ref().err().cloned();
         respond(&link.trunk, incoming.stream, outcome)?;
         match problem {
-            Some(status) if dispatcher.phase() != Phase::Synchronized => {
+            Some(status) if dispatcher.phase() != SessionPhase::Synchronized => {
                 let method = incoming.method;
                 return Err(SessionError::Rejected { method, status });
             }
             _ => {}
         }
-        if dispatcher.phase() == Phase::Synchronized
+        if dispatcher.phase() == SessionPhase::Synchronized
             && let Some(runtime) = dispatcher.runtime()
             && let Some(connected) = connected.take()
         {
@@ -218,17 +223,17 @@ fn serve(
 
 fn answer(
     dispatcher: &mut Dispatcher<'_, impl Plugin>,
-    incoming: &Incoming,
+    incoming: &IncomingCall,
 ) -> Result<Vec<u8>, Status> {
     let method = &incoming.method;
     if incoming.streaming {
         let problem = format!("{method} takes one request");
         return Err(Status::new(Code::Unimplemented, problem));
     }
-    // The runtime has given up on it, and on this plugin. The next session's Synchronize will tell
-    // what became of it.
+    // The runtime has given up on the request and on this plugin. The next session's Synchronize has
+    // the result.
     if incoming.deadline.is_some_and(|end| end <= Instant::now()) {
-        let problem = format!("{method} waited too long");
+        let problem = format!("{method} exceeded its deadline before it was handled");
         return Err(Status::new(Code::DeadlineExceeded, problem));
     }
     dispatcher.handle(&incoming.service, method, &incoming.payload)

@@ -1,73 +1,77 @@
-//! Whether a plugin is connected, for metrics and health checks.
+//! [`ConnectionState`]: whether a plugin is connected, for metrics and health checks.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::plugin::RuntimeInfo;
 
-/// Where a plugin is on its way to a runtime.
+/// The connection state of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum ConnectionState {
     /// [`crate::Runner::run`] was not called yet.
     #[default]
     Idle,
     /// Connecting, registering, being configured and synchronized.
     Connecting {
-        /// How many tries went before since the last session that came about.
+        /// Number of failed attempts since the last established session.
         attempt: u32,
     },
-    /// Events arrive. In any other state containers start without the plugin.
+    /// The session is established and events arrive. In any other state containers start without the plugin.
     Connected {
-        /// The runtime.
+        /// The connected runtime.
         runtime: RuntimeInfo,
     },
-    /// The last try or session failed; the next try comes after a while.
+    /// The last attempt or session failed; the next attempt follows after `delay`.
     Waiting {
-        /// How many tries went before since the last session that came about.
+        /// Number of failed attempts since the last established session.
         attempt: u32,
-        /// How long it waits.
+        /// Time until the next attempt.
         delay: Duration,
-        /// Why the last one failed.
+        /// Why the last attempt or session failed.
         problem: String,
     },
     /// [`crate::Runner::run`] returned.
     Stopped,
 }
 
-impl State {
-    /// Whether events arrive.
+impl ConnectionState {
+    /// Whether the session is established.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        matches!(self, State::Connected { .. })
+        matches!(self, ConnectionState::Connected { .. })
     }
 }
 
-/// A state that threads can wait for changes of.
+/// A connection state whose changes threads can wait for.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
-    state: Mutex<State>,
+pub(crate) struct StateWatch {
+    state: Mutex<ConnectionState>,
     changed: Condvar,
 }
 
-impl Watched {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StateWatch {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn get(&self) -> State {
+    pub(crate) fn get(&self) -> ConnectionState {
         self.lock().clone()
     }
 
-    pub(crate) fn set(&self, state: State) {
+    pub(crate) fn set(&self, state: ConnectionState) {
         *self.lock() = state;
         self.changed.notify_all();
     }
 
-    /// Waits until the state is as wished; gives back the last one seen.
-    pub(crate) fn wait(&self, timeout: Duration, wished: impl Fn(&State) -> bool) -> State {
+    /// Waits until the predicate holds or the timeout expires; returns the last state.
+    pub(crate) fn wait(
+        &self,
+        timeout: Duration,
+        predicate: impl Fn(&ConnectionState) -> bool,
+    ) -> ConnectionState {
         let deadline = Instant::now().checked_add(timeout);
         let mut state = self.lock();
-        while !wished(&state) {
+        while !predicate(&state) {
             let left =
                 deadline.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {

@@ -1,4 +1,4 @@
-//! Calls with one request and one response, in both directions.
+//! ttrpc calls with one request and one response, in both directions.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -9,13 +9,13 @@ use prost::Message as _;
 use thiserror::Error;
 
 use crate::frame::ConnectionId;
-use crate::message::{Kind, Message, MessageError, REMOTE_OPEN};
+use crate::message::{Message, MessageError, MessageKind, REMOTE_OPEN};
 use crate::mux::{Trunk, TrunkError};
 
-/// How many calls one side may have open at a time.
+/// Maximum number of unanswered calls per side.
 pub const MAX_CALLS: usize = 64;
 
-/// A call.
+/// A call of a method.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Request {
     /// The full name of the service.
@@ -27,18 +27,18 @@ pub struct Request {
     /// The method's request.
     #[prost(bytes = "vec", tag = "3")]
     pub payload: Vec<u8>,
-    /// How long the caller waits, in nanoseconds; 0 if it does not say.
+    /// The caller's timeout in nanoseconds; 0 for none.
     #[prost(int64, tag = "4")]
     pub timeout_nano: i64,
-    /// What the caller adds.
+    /// Metadata of the call.
     #[prost(message, repeated, tag = "5")]
     pub metadata: Vec<Metadata>,
 }
 
-/// A name and a value that a caller adds to a call.
+/// A key and a value of a call's metadata.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Metadata {
-    /// The name.
+    /// The key.
     #[prost(string, tag = "1")]
     pub key: String,
     /// The value.
@@ -49,27 +49,27 @@ pub struct Metadata {
 /// The answer to a call.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Response {
-    /// How it went; nothing if it went well.
+    /// The status; none if the call succeeded.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
-    /// The method's answer.
+    /// The method's response.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: Vec<u8>,
 }
 
-/// How a call went, in the terms of gRPC.
+/// The gRPC status of a call.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Status {
-    /// The code.
+    /// The gRPC code.
     #[prost(enumeration = "Code", tag = "1")]
     pub code: i32,
-    /// Why, for people.
+    /// The error message.
     #[prost(string, tag = "2")]
     pub message: String,
 }
 
 impl Status {
-    /// A failure.
+    /// A status with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Status {
             code: code.into(),
@@ -78,114 +78,114 @@ impl Status {
     }
 }
 
-/// The codes of gRPC.
+/// gRPC status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Code {
-    /// It went well.
+    /// Success.
     Ok = 0,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Cancelled = 1,
-    /// Something without a code of its own; what most errors of a runtime are.
+    /// Any other error; most errors of runtimes.
     Unknown = 2,
-    /// The request makes no sense.
+    /// The request is invalid.
     InvalidArgument = 3,
-    /// It took too long.
+    /// The deadline passed.
     DeadlineExceeded = 4,
-    /// There is no such thing.
+    /// The object does not exist.
     NotFound = 5,
-    /// There is such a thing already.
+    /// The object exists already.
     AlreadyExists = 6,
-    /// The caller may not.
+    /// The caller lacks permission.
     PermissionDenied = 7,
-    /// Too much of something.
+    /// A quota or limit is exhausted.
     ResourceExhausted = 8,
-    /// Not now.
+    /// The system is not in the required state.
     FailedPrecondition = 9,
-    /// Somebody else was faster.
+    /// The operation was aborted because of a concurrent one.
     Aborted = 10,
-    /// Beyond what there is.
+    /// A value is out of range.
     OutOfRange = 11,
-    /// There is no such method.
+    /// The method is not implemented.
     Unimplemented = 12,
-    /// A defect.
+    /// Internal error.
     Internal = 13,
-    /// Not now, perhaps later.
+    /// The service is unavailable; the caller may retry.
     Unavailable = 14,
-    /// Something was lost.
+    /// Data was lost.
     DataLoss = 15,
-    /// Nobody knows who the caller is.
+    /// The caller is not authenticated.
     Unauthenticated = 16,
 }
 
-/// Why a peer's messages are no calls. The trunk is closed over it.
+/// Violations of the ttrpc protocol by the peer. The trunk is closed after one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
-    /// Only a request is expected where the runtime calls, only a response where the plugin does.
-    #[error("message {stream} on connection {} is of kind {kind:?}", .connection.0)]
+    /// The message is not a request on the plugin's connection, or not a response on the runtime's.
+    #[error("message {stream} on connection {} has the unexpected type {kind:?}", .connection.0)]
     WrongKind {
         /// The connection.
         connection: ConnectionId,
-        /// The number of the call.
+        /// The call number.
         stream: u32,
-        /// The kind.
-        kind: Kind,
+        /// The message type.
+        kind: MessageKind,
     },
-    /// Calls have odd numbers.
+    /// The call number is even.
     #[error("call number {stream} is not odd")]
     EvenStream {
-        /// The number of the call.
+        /// The call number.
         stream: u32,
     },
-    /// The numbers of calls grow.
+    /// The call number is not greater than the last one.
     #[error("call number {stream} follows {last}")]
     StreamUsed {
-        /// The number of the call.
+        /// The call number.
         stream: u32,
-        /// The number of the call before.
+        /// The last call number.
         last: u32,
     },
-    /// The data is no request or no response.
+    /// The data is not a request or response.
     #[error("message {stream} on connection {} cannot be read: {problem}", .connection.0)]
     Undecodable {
         /// The connection.
         connection: ConnectionId,
-        /// The number of the call.
+        /// The call number.
         stream: u32,
-        /// What is wrong.
+        /// The decoding error.
         problem: prost::DecodeError,
     },
 }
 
-/// A call that the runtime waits for an answer to.
+/// A call of the runtime that has not been answered.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingCall {
     pub(crate) stream: u32,
     pub(crate) service: String,
     pub(crate) method: String,
     pub(crate) payload: Vec<u8>,
-    /// When the runtime stops waiting.
+    /// The runtime's deadline.
     pub(crate) deadline: Option<Instant>,
-    /// Whether the caller wants to send more than one request, which no method takes.
+    /// Whether the call is streaming, which no NRI method supports.
     pub(crate) streaming: bool,
 }
 
-/// Reads the runtime's calls and checks their order.
+/// Decodes the runtime's calls and checks their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Incomings {
+pub(crate) struct CallReader {
     last: u32,
 }
 
-impl Incomings {
+impl CallReader {
     pub(crate) fn read(
         &mut self,
         message: &Message,
         received: Instant,
-    ) -> Result<Incoming, ProtocolError> {
+    ) -> Result<IncomingCall, ProtocolError> {
         let stream = message.stream;
         let connection = ConnectionId::PLUGIN;
         let (last, kind) = (self.last, message.kind);
-        if kind != Kind::Request {
+        if kind != MessageKind::Request {
             return Err(ProtocolError::WrongKind {
                 connection,
                 stream,
@@ -210,7 +210,7 @@ impl Incomings {
             0 => None,
             nanoseconds => received.checked_add(Duration::from_nanos(nanoseconds)),
         };
-        Ok(Incoming {
+        Ok(IncomingCall {
             stream,
             service: request.service,
             method: request.method,
@@ -221,7 +221,7 @@ impl Incomings {
     }
 }
 
-/// Answers a call of the runtime. An answer that is too long becomes a failure that says so.
+/// Sends the response to a call of the runtime. A response that is too large becomes an error status.
 pub(crate) fn respond(
     trunk: &Trunk,
     stream: u32,
@@ -238,7 +238,7 @@ pub(crate) fn respond(
                 payload: Vec::new(),
             },
         };
-        Message::new(stream, Kind::Response, response.encode_to_vec())
+        Message::new(stream, MessageKind::Response, response.encode_to_vec())
     };
     let message = encode(outcome).or_else(|problem| {
         let status = Status::new(Code::ResourceExhausted, problem.to_string());
@@ -256,77 +256,77 @@ pub(crate) fn respond(
 /// Why a call to the runtime failed.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// There is no session, or it ended before the answer.
+    /// There is no session, or it ended before the response.
     #[error("not connected to a runtime")]
     NotConnected,
-    /// The runtime waits for the plugin's answer and would not answer itself.
+    /// The call was made in a method of the plugin, where it would deadlock.
     #[error("a plugin cannot call the runtime while it handles an event; return updates instead")]
     InsideAnEvent,
-    /// Too many calls wait for answers already.
-    #[error("{MAX_CALLS} calls wait for an answer already")]
+    /// [`MAX_CALLS`] calls are unanswered.
+    #[error("{MAX_CALLS} calls are unanswered")]
     TooManyCalls,
-    /// The request is too long.
+    /// The request is too large.
     #[error(transparent)]
     Request(#[from] MessageError),
     /// The request could not be sent.
     #[error(transparent)]
     Send(#[from] TrunkError),
-    /// No answer in time.
+    /// The timeout expired.
     #[error("the runtime did not answer {method} within {timeout:?}")]
     TimedOut {
         /// The method.
         method: &'static str,
-        /// How long it had.
+        /// The timeout.
         timeout: Duration,
     },
-    /// The runtime says no.
+    /// The runtime returned an error.
     #[error("the runtime rejected {method}: {} ({:?})", .status.message, .status.code())]
     Rejected {
         /// The method.
         method: &'static str,
-        /// What it says.
+        /// The runtime's status.
         status: Status,
     },
-    /// The answer cannot be read.
+    /// The response cannot be decoded.
     #[error("the runtime's answer to {method} cannot be read: {problem}")]
     Answer {
         /// The method.
         method: &'static str,
-        /// What is wrong.
+        /// The decoding error.
         problem: prost::DecodeError,
     },
 }
 
-type Answer = Result<Vec<u8>, Status>;
+type CallResult = Result<Vec<u8>, Status>;
 
-/// Who waits for which answer.
+/// Calls without a response yet.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingCalls {
     closed: bool,
-    calls: BTreeMap<u32, SyncSender<Answer>>,
+    calls: BTreeMap<u32, SyncSender<CallResult>>,
 }
 
 /// The plugin's calls to the runtime.
 #[derive(Debug)]
-pub(crate) struct Calls {
-    /// The number of the next call. Held while its request is sent: runtimes insist on the order.
+pub(crate) struct RuntimeCalls {
+    /// The next call number. Locked while the request is sent, because runtimes require increasing numbers.
     next: Mutex<u32>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingCalls>,
 }
 
-impl Calls {
+impl RuntimeCalls {
     pub(crate) fn new() -> Self {
-        Calls {
+        RuntimeCalls {
             next: Mutex::new(1),
             waiting: Mutex::default(),
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingCalls> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls a method of the runtime and waits for the answer.
+    /// Calls a method of the runtime and waits for the response.
     pub(crate) fn call<A: prost::Message + Default>(
         &self,
         trunk: &Trunk,
@@ -359,13 +359,13 @@ impl Calls {
         &self,
         trunk: &Trunk,
         request: &Request,
-        sender: SyncSender<Answer>,
+        sender: SyncSender<CallResult>,
     ) -> Result<u32, CallError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = *next;
-        // After two thousand million calls the trunk is due for a new one.
+        // The call numbers of a trunk are exhausted after two thousand million calls.
         let following = stream.checked_add(2).ok_or(CallError::NotConnected)?;
-        let message = Message::new(stream, Kind::Request, request.encode_to_vec())?;
+        let message = Message::new(stream, MessageKind::Request, request.encode_to_vec())?;
         {
             let mut waiting = self.waiting();
             if waiting.closed {
@@ -385,11 +385,11 @@ impl Calls {
         Ok(stream)
     }
 
-    /// Hands an answer to whoever waits for it. Nobody may: it gave up.
+    /// Passes a response to its caller. A response after the caller's timeout is dropped.
     pub(crate) fn complete(&self, message: &Message) -> Result<(), ProtocolError> {
         let connection = ConnectionId::RUNTIME;
         let (stream, kind) = (message.stream, message.kind);
-        if kind != Kind::Response {
+        if kind != MessageKind::Response {
             return Err(ProtocolError::WrongKind {
                 connection,
                 stream,
@@ -407,13 +407,13 @@ impl Calls {
             _ => Ok(response.payload),
         };
         if let Some(sender) = self.waiting().calls.remove(&stream) {
-            // The caller may have given up this very moment.
+            // Fails if the caller's timeout has just expired.
             let _ = sender.try_send(answer);
         }
         Ok(())
     }
 
-    /// Tells everybody who waits that no answer will come.
+    /// Fails all unanswered calls, and all later ones.
     pub(crate) fn close(&self) {
         let mut waiting = self.waiting();
         waiting.closed = true;

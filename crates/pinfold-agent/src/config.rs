@@ -1,8 +1,7 @@
-//! [`AgentConfig`]: how the agent of a node is set up, read from one YAML file.
+//! [`AgentConfig`]: the agent's configuration, read from one YAML file.
 //!
-//! Every field has a default, listed in [`FIELDS`]; an empty file is a whole configuration. Fields that do not exist
-//! are rejected with their place and the name that was probably meant. Written as YAML, a configuration reads back as
-//! itself.
+//! Every field has a default, listed in [`FIELDS`], so an empty file is valid. UnknownContainerPolicy fields are rejected with their
+//! line and the most similar valid name. A configuration that is serialized reads back unchanged.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,209 +12,209 @@ use pinfold_kube::diagnostic::{Diagnostics, WithWarnings};
 use pinfold_kube::manifest;
 use serde::Serialize;
 
-mod fields;
+mod field_table;
 mod read;
 
-pub use fields::FIELDS;
+pub use field_table::FIELDS;
 pub use pinfold_daemon::config::{Access, ConfigField};
 
-/// How the agent of a node is set up.
+/// The configuration of the node agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentConfig {
-    /// Who pins.
+    /// Whether the agent or the kubelet assigns and pins CPUs.
     pub mode: Mode,
-    /// The node's name in the cluster; `None` is the name of the host.
+    /// Name of the Node object; `None` for the environment variable `NODE_NAME`, else the host name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// Whose rules decide.
-    pub dialect: Dialect,
-    /// The rules, and the kubelet's files.
-    pub kubelet: KubeletFiles,
-    /// Koordinator's configuration.
-    pub koordinator: KoordinatorFiles,
-    /// The folder of the journal.
-    pub state: PathBuf,
+    pub node_name: Option<String>,
+    /// The decision rules: the kubelet's or Koordinator's.
+    pub dialect: NodeDialect,
+    /// The KubeletConfiguration, and the kubelet's files and endpoint.
+    pub kubelet: KubeletConfig,
+    /// Koordinator's scheduler configuration.
+    pub koordinator: KoordinatorConfig,
+    /// Folder of the journal.
+    pub state_directory: PathBuf,
     /// The container runtime.
-    pub runtime: Runtime,
-    /// What is written to control groups.
-    pub cgroups: Cgroups,
+    pub runtime: RuntimeConfig,
+    /// Writing and checking control groups.
+    pub cgroups: CgroupsConfig,
     /// Device plugins.
-    pub devices: Devices,
+    pub devices: DevicesConfig,
     /// The podresources API.
-    pub pod_resources: PodResources,
-    /// The node's own API.
-    pub api: Api,
-    /// What Prometheus and probes ask.
-    pub metrics: Listener,
-    /// The cluster.
-    pub kubernetes: Kubernetes,
-    /// What becomes of containers that run already and that nobody knows.
-    pub unknown_containers: Unknown,
-    /// Which of koordlet's jobs are taken over.
-    pub takeover: Takeover,
+    pub pod_resources: PodResourcesConfig,
+    /// The agent's API.
+    pub api: ApiConfig,
+    /// Metrics and health probes.
+    pub metrics: MetricsConfig,
+    /// The API server.
+    pub kubernetes: KubernetesConfig,
+    /// What to do with running containers that are not in the journal.
+    pub unknown_containers: UnknownContainerPolicy,
+    /// Koordlet's functions that the agent takes over.
+    pub takeover: TakeoverConfig,
 }
 
-/// Who pins.
+/// Whether the agent or the kubelet assigns and pins CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Pinfold decides and pins; the kubelet's CPU and memory managers are `none`.
+    /// The agent assigns and pins; the kubelet's CPU and memory manager policies are `none`.
     #[default]
     Manage,
-    /// The kubelet decides and pins; Pinfold reads and publishes.
+    /// The kubelet assigns and pins; the agent reads the kubelet's state and publishes it.
     Mirror,
 }
 
-/// Whose rules decide on the node.
+/// The rules by which the agent assigns resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Dialect {
-    /// The kubelet's managers.
+pub enum NodeDialect {
+    /// The rules of the kubelet's topology, CPU, memory and device managers.
     #[default]
     Kubelet,
-    /// Koordinator's: QoS classes, shared pools, and what its scheduler has written on the pod.
+    /// Koordinator's rules: QoS classes, shared pools, and its scheduler's pod annotations.
     Koordinator,
 }
 
-/// The rules, and the kubelet's files.
+/// The KubeletConfiguration, and the kubelet's files and endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KubeletFiles {
-    /// A KubeletConfiguration with the rules; `None` for the built-in ones.
+pub struct KubeletConfig {
+    /// A KubeletConfiguration with policies and reservations; `None` for the built-in settings.
     #[serde(serialize_with = "write::path_or_none")]
-    pub config: Option<PathBuf>,
-    /// The kubelet's folder, where its state files are.
-    pub root: PathBuf,
-    /// Where the kubelet tells the configuration it runs with; `None` if it is not asked.
+    pub config_file: Option<PathBuf>,
+    /// The kubelet's root directory, which has its state files.
+    pub root_directory: PathBuf,
+    /// URL of the kubelet's server, for `/configz`; `None` if only the file is read.
     #[serde(serialize_with = "write::display_or_none")]
     pub endpoint: Option<String>,
-    /// The certificate that it is known by.
-    pub authority: PathBuf,
-    /// The token that it is asked with.
-    pub token: PathBuf,
+    /// The CA certificate that verifies the endpoint.
+    pub ca_file: PathBuf,
+    /// File of the bearer token for the endpoint.
+    pub token_file: PathBuf,
 }
 
-/// What Koordinator's scheduler is configured with.
+/// Koordinator's scheduler configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KoordinatorFiles {
-    /// A KubeSchedulerConfiguration; `None` for the defaults.
+pub struct KoordinatorConfig {
+    /// A KubeSchedulerConfiguration with arguments of `NodeNUMAResource`; `None` for its defaults.
     #[serde(serialize_with = "write::path_or_none")]
-    pub scheduler: Option<PathBuf>,
+    pub scheduler_config_file: Option<PathBuf>,
 }
 
 /// The container runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Runtime {
-    /// The runtime's NRI socket; `None` if there is no runtime, and control groups are all there is.
+pub struct RuntimeConfig {
+    /// The runtime's NRI socket; `None` to find containers by their control groups instead.
     #[serde(serialize_with = "write::path_or_none")]
-    pub nri: Option<PathBuf>,
-    /// When the plugin is called among others: two digits.
-    pub index: String,
-    /// How much the kernel favours the agent over what runs on the node: from -20, most, to 19.
+    pub nri_socket: Option<PathBuf>,
+    /// NRI plugin index, which orders plugins: two digits.
+    pub plugin_index: String,
+    /// Nice value of the agent: from -20, the highest priority, to 19.
     pub niceness: i8,
 }
 
-/// What is written to control groups.
+/// Writing and checking control groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cgroups {
-    /// Whether control groups are written beside what the runtime is asked to do.
-    pub direct: Direct,
-    /// Whether memory moves along when a container gets other NUMA nodes.
+pub struct CgroupsConfig {
+    /// Whether the agent writes control groups itself instead of sending container updates to the runtime.
+    pub direct_writes: DirectWrites,
+    /// Whether a container's memory is migrated when it is pinned to other NUMA nodes.
     pub migrate_memory: bool,
-    /// Whether CPUs of a container's own are a partition, which keeps every other process off them.
-    pub partitions: Partitions,
-    /// How often control groups are compared with the journal.
+    /// Whether exclusive CPUs become a cpuset partition, which no other process can use.
+    pub partitions: PartitionKind,
+    /// Interval of comparing control groups with the journal.
     #[serde(serialize_with = "write::duration")]
-    pub check_every: Duration,
+    pub check_interval: Duration,
 }
 
-/// Whether control groups are written directly.
+/// Whether the agent writes control groups itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Direct {
-    /// Where the runtime cannot do it, or has not.
+pub enum DirectWrites {
+    /// Only where the runtime cannot apply an update, or has not applied it.
     #[default]
     Auto,
-    /// Always.
+    /// After every container update.
     Always,
-    /// Never: differences are only reported.
+    /// Never: drift is only reported.
     Never,
 }
 
-/// What kind of cpuset partition exclusive CPUs become.
+/// The kind of cpuset partition that exclusive CPUs become.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Partitions {
-    /// None.
+pub enum PartitionKind {
+    /// No partition.
     #[default]
     None,
-    /// A partition of its own.
+    /// A partition `root`: its own scheduling domain.
     Root,
-    /// The same without load balancing.
+    /// A partition `isolated`: without load balancing.
     Isolated,
 }
 
 /// Device plugins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Devices {
-    /// Whether plugins register with the agent instead of the kubelet.
-    pub manage: bool,
-    /// Where plugins and the registration socket are.
-    pub directory: PathBuf,
+pub struct DevicesConfig {
+    /// Whether device plugins register with the agent instead of the kubelet.
+    pub manage_plugins: bool,
+    /// Directory of the plugins' sockets and the registration socket.
+    pub plugin_directory: PathBuf,
 }
 
 /// The podresources API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PodResources {
-    /// Where the agent serves it; `None` if it does not.
+pub struct PodResourcesConfig {
+    /// Socket on which the agent serves it; `None` to not serve it.
     #[serde(serialize_with = "write::path_or_none")]
-    pub serve: Option<PathBuf>,
-    /// Where the kubelet serves it.
-    pub kubelet: PathBuf,
+    pub socket: Option<PathBuf>,
+    /// Socket on which the kubelet serves it.
+    pub kubelet_socket: PathBuf,
 }
 
-/// The node's own API.
+/// The agent's API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Api {
-    /// Its socket; `None` if it is not served.
+pub struct ApiConfig {
+    /// Socket of the API; `None` to not serve it.
     #[serde(serialize_with = "write::path_or_none")]
     pub socket: Option<PathBuf>,
 }
 
-/// What Prometheus and probes ask.
+/// Metrics and health probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Listener {
-    /// The address; `None` if nobody is listened to.
+pub struct MetricsConfig {
+    /// The address to listen on; `None` to not listen.
     #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
-/// The cluster.
+/// Access to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Kubernetes {
-    /// How the API server is reached.
+pub struct KubernetesConfig {
+    /// A kubeconfig, in-cluster credentials, or no API server.
     #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
-    /// The objects in which the node reports itself.
-    pub publish: Vec<Publication>,
-    /// At most so often.
+    /// The objects that the agent publishes.
+    pub publish: Vec<PublishedObject>,
+    /// Shortest interval between two writes of an object.
     #[serde(serialize_with = "write::duration")]
-    pub every: Duration,
+    pub publish_interval: Duration,
 }
 
-/// An object in which the node reports itself.
+/// An object that the agent publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Publication {
+pub enum PublishedObject {
     /// NodeResourceTopology, version `v1alpha2`.
     V1alpha2,
     /// NodeResourceTopology, version `v1alpha1`, with Koordinator's annotations.
@@ -224,24 +223,24 @@ pub enum Publication {
     Numatopology,
 }
 
-/// What becomes of containers that run already and that nobody knows.
+/// What to do with running containers that are not in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Unknown {
-    /// They are taken into the books with the CPUs they run on, if nobody else holds them.
+pub enum UnknownContainerPolicy {
+    /// Admit their pods as if they were new. A container whose pod is rejected gets the shared pool.
     #[default]
     Adopt,
-    /// They are reported and given the shared CPUs.
+    /// Do not admit their pods: log them, and give their containers the shared pool.
     Reject,
 }
 
-/// Which of koordlet's jobs are taken over.
+/// Koordlet's functions that the agent takes over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Takeover {
-    /// Koordlet's flag `disable-query-kubelet-config`: report without asking the kubelet for its configuration.
+pub struct TakeoverConfig {
+    /// Koordlet's flag `disable-query-kubelet-config`: publish neither the kubelet's CPU policy nor the pods it pinned.
     pub disable_query_kubelet_config: bool,
-    /// Koordlet's feature `CPUSetAllocator`: set the CPUs that its scheduler chose.
+    /// Koordlet's feature `CPUSetAllocator`: pin containers to their CPUs.
     pub cpu_set_allocator: bool,
 }
 
@@ -249,53 +248,53 @@ impl Default for AgentConfig {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
-            node: None,
-            dialect: Dialect::default(),
-            kubelet: KubeletFiles {
-                config: None,
-                root: "/var/lib/kubelet".into(),
+            node_name: None,
+            dialect: NodeDialect::default(),
+            kubelet: KubeletConfig {
+                config_file: None,
+                root_directory: "/var/lib/kubelet".into(),
                 endpoint: None,
-                authority: "/var/lib/kubelet/pki/kubelet.crt".into(),
-                token: "/var/run/secrets/kubernetes.io/serviceaccount/token".into(),
+                ca_file: "/var/lib/kubelet/pki/kubelet.crt".into(),
+                token_file: "/var/run/secrets/kubernetes.io/serviceaccount/token".into(),
             },
-            koordinator: KoordinatorFiles::default(),
-            state: "/var/lib/pinfold".into(),
-            runtime: Runtime {
-                nri: Some("/var/run/nri/nri.sock".into()),
-                index: "10".to_owned(),
+            koordinator: KoordinatorConfig::default(),
+            state_directory: "/var/lib/pinfold".into(),
+            runtime: RuntimeConfig {
+                nri_socket: Some("/var/run/nri/nri.sock".into()),
+                plugin_index: "10".to_owned(),
                 niceness: -15,
             },
-            cgroups: Cgroups {
-                direct: Direct::default(),
+            cgroups: CgroupsConfig {
+                direct_writes: DirectWrites::default(),
                 migrate_memory: true,
-                partitions: Partitions::default(),
-                check_every: Duration::from_secs(10),
+                partitions: PartitionKind::default(),
+                check_interval: Duration::from_secs(10),
             },
-            devices: Devices {
-                manage: false,
-                directory: "/var/lib/kubelet/device-plugins".into(),
+            devices: DevicesConfig {
+                manage_plugins: false,
+                plugin_directory: "/var/lib/kubelet/device-plugins".into(),
             },
-            pod_resources: PodResources {
-                serve: Some("/run/pinfold/pod-resources.sock".into()),
-                kubelet: "/var/lib/kubelet/pod-resources/kubelet.sock".into(),
+            pod_resources: PodResourcesConfig {
+                socket: Some("/run/pinfold/pod-resources.sock".into()),
+                kubelet_socket: "/var/lib/kubelet/pod-resources/kubelet.sock".into(),
             },
-            api: Api {
+            api: ApiConfig {
                 socket: Some(pinfold_agent_api::SOCKET.into()),
             },
-            metrics: Listener {
+            metrics: MetricsConfig {
                 listen: Some((Ipv4Addr::LOCALHOST, 9464).into()),
             },
-            kubernetes: Kubernetes {
+            kubernetes: KubernetesConfig {
                 kubeconfig: Access::default(),
                 publish: vec![
-                    Publication::V1alpha2,
-                    Publication::V1alpha1,
-                    Publication::Numatopology,
+                    PublishedObject::V1alpha2,
+                    PublishedObject::V1alpha1,
+                    PublishedObject::Numatopology,
                 ],
-                every: Duration::from_secs(3),
+                publish_interval: Duration::from_secs(3),
             },
-            unknown_containers: Unknown::default(),
-            takeover: Takeover {
+            unknown_containers: UnknownContainerPolicy::default(),
+            takeover: TakeoverConfig {
                 disable_query_kubelet_config: false,
                 cpu_set_allocator: true,
             },
@@ -304,45 +303,48 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// Reads a configuration. `file` is its name for messages.
+    /// Reads a configuration. `file` is named in error messages.
     ///
     /// # Errors
-    /// With everything that makes it unusable, each with its place.
+    /// All errors of the file, each with its line and column.
     pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Self>, Diagnostics> {
         manifest::read_plain(file, bytes, read::config)
     }
 
-    /// The KubeletConfiguration with the rules: the one that was named, or in mirror mode the kubelet's own. `None` for
-    /// the built-in rules.
+    /// Path of the KubeletConfiguration: the configured one, or in mirror mode the kubelet's own `config.yaml`. `None`
+    /// for the built-in settings.
     #[must_use]
     pub fn rules_file(&self) -> Option<PathBuf> {
-        let own = || self.kubelet.root.join("config.yaml");
-        match (&self.kubelet.config, self.mode) {
+        let own = || self.kubelet.root_directory.join("config.yaml");
+        match (&self.kubelet.config_file, self.mode) {
             (Some(named), _) => Some(named.clone()),
             (None, Mode::Mirror) => Some(own()),
             (None, Mode::Manage) => None,
         }
     }
 
-    /// What a running agent cannot change: the names of fields in which `new` differs and that need a restart.
+    /// The fields in which `new` differs and that take effect only after a restart.
     #[must_use]
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
         let differs = |differs: bool, field: &'static str| differs.then_some(field);
         let fields = [
             differs(self.mode != new.mode, "mode"),
-            differs(self.node != new.node, "node"),
+            differs(self.node_name != new.node_name, "nodeName"),
             differs(self.dialect != new.dialect, "dialect"),
             differs(
-                KubeletFiles {
-                    config: None,
+                KubeletConfig {
+                    config_file: None,
                     ..self.kubelet.clone()
-                } != KubeletFiles {
-                    config: None,
+                } != KubeletConfig {
+                    config_file: None,
                     ..new.kubelet.clone()
                 },
-                "kubelet (all but config)",
+                "kubelet (all but configFile)",
             ),
-            differs(self.state != new.state, "state"),
+            differs(
+                self.state_directory != new.state_directory,
+                "stateDirectory",
+            ),
             differs(self.runtime != new.runtime, "runtime"),
             differs(self.devices != new.devices, "devices"),
             differs(self.pod_resources != new.pod_resources, "podResources"),
@@ -351,8 +353,9 @@ impl AgentConfig {
             differs(self.kubernetes != new.kubernetes, "kubernetes"),
             differs(self.takeover != new.takeover, "takeover"),
             differs(
-                (self.cgroups.direct == Direct::Never) != (new.cgroups.direct == Direct::Never),
-                "cgroups.direct",
+                (self.cgroups.direct_writes == DirectWrites::Never)
+                    != (new.cgroups.direct_writes == DirectWrites::Never),
+                "cgroups.directWrites",
             ),
             differs(
                 self.cgroups.partitions != new.cgroups.partitions,

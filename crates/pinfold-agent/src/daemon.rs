@@ -1,10 +1,10 @@
-//! The daemon: starts and joins everything.
+//! The agent daemon: starts the agent's threads and connects them.
 //!
 //! ```text
-//! signals ─► this thread: looks for drift, CPUs that came or went, other settings
-//! runtime ─► thread "runtime" ─┐
-//! API, probes ─► thread "http" ┼─► Node, under one lock ─► "teller": tells the runtime and control groups
-//! plugins ─► thread "devices" ─┘                       └─► "reporter": pod resources, objects for the cluster
+//! signals ─► main thread: drift repair, online CPUs, configuration reload
+//! container runtime ─► thread "runtime" ─┐
+//! API, probes ───────► thread "http" ────┼─► ManagedNode, under a mutex ─► "update-sender": runtime and cgroups
+//! device plugins ────► thread "offers" ──┘                              └─► "reporter": podresources API, API server
 //! ```
 
 use std::io;
@@ -34,60 +34,60 @@ mod partitions;
 mod service;
 mod telemetry;
 
-/// Why the daemon could not start or go on.
+/// Why the agent could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// This machine does not tell what it is.
-    #[error("this machine cannot be read: {0}")]
+    /// The machine's topology cannot be read.
+    #[error("cannot read the machine's topology: {0}")]
     Machine(String),
-    /// A file cannot be read.
+    /// A configuration file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// The rules cannot be understood.
+    /// The KubeletConfiguration or scheduler configuration is invalid.
     #[error("{0}")]
     Rules(Diagnostics),
-    /// The rules do not fit the machine.
-    #[error("this machine cannot be run by these settings: {0}")]
+    /// The settings do not fit the machine.
+    #[error("the settings do not fit this machine: {0}")]
     Settings(#[from] SettingsError),
-    /// The journal cannot be used.
+    /// The journal cannot be opened or written.
     #[error(transparent)]
     Journal(#[from] JournaledLedgerError),
-    /// A socket cannot be used.
+    /// A unix socket cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// A port cannot be used.
+    /// A TCP port cannot be bound.
     #[error("cannot listen on {address}: {error}; set metrics.listen to another one, or none")]
     Port {
-        /// Which.
+        /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// Device plugins cannot be served.
+    /// The device plugin host cannot be started.
     #[error(transparent)]
     Devices(#[from] HostError),
-    /// The API server cannot be asked.
+    /// The connection to the API server is misconfigured.
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
-    /// The plugin's name or index is none.
-    #[error("runtime.index: {0}")]
+    /// The NRI plugin name or index is invalid.
+    #[error("runtime.pluginIndex: {0}")]
     Identity(String),
-    /// There is no thread left.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Runs the agent of a node until it is told to stop. `reread` gives the configuration as it is by then.
+/// Runs the agent until it is stopped. `reread` reads the configuration again, for a reload.
 ///
 /// # Errors
-/// If it cannot start, or cannot go on.
+/// If it cannot start, or cannot continue.
 pub fn run(
     config: &AgentConfig,
     reread: &dyn Fn() -> Result<AgentConfig, String>,

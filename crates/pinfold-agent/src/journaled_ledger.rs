@@ -25,7 +25,7 @@ use pinfold_journal::{
 mod compare;
 mod rules_change;
 
-pub use compare::{JournalDifference, JournalRepair, RunningPods};
+pub use compare::{JournalDifference, JournalRepair, ObservedPods};
 pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
 
 /// A node's ledger together with its journal.

@@ -1,80 +1,82 @@
-//! The node's side of the API server: which pods are meant to run here, what this node has, what went wrong.
+//! The agent's client of the API server: watches the node's pods, publishes the node's objects, sends events.
 //!
 //! ```text
 //!                 ┌───────────────── one thread ──────────────────┐
-//! API server ────►│ list, watch ──► PodSpecs ─────────────────────┼──► get(uid): the runtime's events
+//! API server ────►│ list, watch ──► PodCache ─────────────────────┼──► get(uid): when the runtime creates a sandbox
 //!            ◄────┤ merge patch ◄── Publisher ◄───────────────────┼─── publish(report): after every change
-//!            ◄────┤ events ◄────── Events ◄───────────────────────┼─── warn(about a pod): after every rejection
+//!            ◄────┤ events ◄── EventQueue ◄───────────────────────┼─── warn(about a pod): after every rejection
 //!                 └───────────────────────┬───────────────────────┘
-//!                                         └──► remarks, counts
+//!                                         └──► SyncEvent, SyncCounters
 //! ```
 //!
-//! A server that is slow, absent or mad costs nobody anything but news: the three handles never wait for it (but
-//! [`PodSpecs::get`], for half a second at most), everything that comes in has a bound, and failures are tried again at
-//! growing intervals. What this needs to be allowed is in `deploy/agent/rbac.yaml`, and no more.
+//! The three handles never wait for the server, except [`PodCache::get`] for at most half a second. All queues and
+//! caches are bounded, and failed requests are retried with exponential backoff. `deploy/agent/rbac.yaml` lists the
+//! permissions that this module needs.
 
-mod follow;
-mod merge;
-mod object;
-mod pods;
+mod node_objects;
+mod owned_fields;
+mod pod_cache;
+mod pod_watch;
 mod publisher;
-mod remark;
+mod sync_events;
 
-pub use merge::OWNED;
-pub use object::{Object, Report};
-pub use pinfold_apiserver::{ApiError, Connection, ConnectionError, Events, MAX_MESSAGE, Warning};
+pub use node_objects::{NodeObject, NodeReport};
+pub use owned_fields::OWNED;
+pub use pinfold_apiserver::{
+    ApiError, Connection, ConnectionError, EventQueue, MAX_MESSAGE, Warning,
+};
 pub use pinfold_kube::generation::GENERATION;
-pub use pods::{KnownPod, LONGEST_WAIT, MAX_PODS, PodSpecs};
+pub use pod_cache::{CachedPod, LONGEST_WAIT, MAX_PODS, PodCache};
 pub use publisher::Publisher;
-pub use remark::{Count, Counts, Remark};
+pub use sync_events::{SyncCounter, SyncCounters, SyncEvent};
 
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
-use pinfold_apiserver::{Api, Follower, Patience};
+use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
+use pinfold_apiserver::{ApiClient, Reflector, RetryPolicy};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use follow::NodePods;
-use publisher::Sender;
-use remark::Remarks;
+use pod_watch::PodWatchSink;
+use publisher::PublishLoop;
+use sync_events::SyncEventLog;
 
-/// How long things take, and how often they happen.
+/// Timeouts and intervals of the client.
 #[derive(Clone, Debug)]
 pub struct Timing {
-    /// The longest that one request may take.
+    /// Timeout of one request.
     pub request: Duration,
-    /// The least time between two rounds of writing objects.
+    /// Shortest interval between two rounds of publishing objects.
     pub interval: Duration,
-    /// How often objects are looked at though nothing changed here; between half of this and all of it.
+    /// Longest interval between two reads of a published object, to repair changes by others. The shortest is half of it.
     pub check: Duration,
-    /// The wait after a first failure; it doubles with every further one.
+    /// Backoff after the first failure; it doubles with every further one.
     pub first_retry: Duration,
-    /// The longest wait after a failure.
+    /// Longest backoff.
     pub longest_retry: Duration,
-    /// One event is sent in this time on average, a burst of 25 aside.
+    /// Average interval between two events. A burst of 25 is allowed.
     pub event_interval: Duration,
-    /// The least time between two updates of one event.
+    /// Shortest interval between two updates of the same event.
     pub event_repeat: Duration,
 }
 
 impl Timing {
-    /// As the link to the server takes it.
-    fn patience(&self) -> Patience {
-        Patience {
-            request: self.request,
-            first_retry: self.first_retry,
-            longest_retry: self.longest_retry,
+    /// Timeout and backoff of requests.
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            request_timeout: self.request,
+            first_delay: self.first_retry,
+            max_delay: self.longest_retry,
         }
     }
 
-    fn ration(&self) -> Ration {
-        Ration {
+    fn event_rate(&self) -> EventRate {
+        EventRate {
             interval: self.event_interval,
-            repeat: self.event_repeat,
+            update_interval: self.event_repeat,
         }
     }
 }
@@ -93,42 +95,43 @@ impl Default for Timing {
     }
 }
 
-/// The link to the API server. It ends when this is dropped.
+/// The client of the API server. Dropping it stops its thread.
 #[derive(Debug)]
 pub struct Kubernetes {
-    pods: PodSpecs,
+    pods: PodCache,
     publisher: Publisher,
-    events: Events,
-    counts: Arc<Counts>,
+    events: EventQueue,
+    counts: Arc<SyncCounters>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Kubernetes {
-    /// Starts the thread. The server need not be there yet. `remarks` is called on that thread and must not wait.
+    /// Starts the client's thread. The server need not be reachable yet. `on_event` is called on that thread and must not
+    /// block.
     ///
     /// # Errors
-    /// If the name is no node's, the certificates cannot be used, or there is no thread left.
+    /// If `node` is not a valid node name, the certificates are invalid, or the thread cannot be started.
     pub fn start(
         connection: &Connection,
         node: &str,
         timing: Timing,
-        remarks: impl Fn(Remark) + Send + Sync + 'static,
+        on_event: impl Fn(SyncEvent) + Send + Sync + 'static,
     ) -> Result<Self, ConnectionError> {
         if !is_node_name(node) {
             return Err(ConnectionError::NodeName(node.to_owned()));
         }
         let (stop, stopped) = oneshot::channel();
         let (ready, started) = mpsc::sync_channel(1);
-        let pods = PodSpecs::default();
+        let pods = PodCache::default();
         let publisher = Publisher::default();
-        let events = Events::default();
-        let counts = Arc::new(Counts::default());
-        let link = Link {
+        let events = EventQueue::default();
+        let counts = Arc::new(SyncCounters::default());
+        let link = SyncThread {
             connection: connection.clone(),
             node: node.to_owned(),
             timing,
-            remarks: Remarks::new(remarks),
+            log: SyncEventLog::new(on_event),
             pods: pods.clone(),
             publisher: publisher.clone(),
             events: events.clone(),
@@ -138,7 +141,7 @@ impl Kubernetes {
             .name("kubernetes".to_owned())
             .spawn(move || link.run(&ready, stopped))
             .map_err(ConnectionError::Thread)?;
-        // The other end is only dropped without a word by a panic, which joining tells.
+        // The thread drops its sender without sending only if it panics.
         if let Ok(started) = started.recv() {
             started?;
         }
@@ -152,27 +155,27 @@ impl Kubernetes {
         })
     }
 
-    /// The pods of this node.
+    /// The cache of the pods that are bound to this node.
     #[must_use]
-    pub fn pods(&self) -> &PodSpecs {
+    pub fn pods(&self) -> &PodCache {
         &self.pods
     }
 
-    /// Where reports go.
+    /// The publisher of the node's objects.
     #[must_use]
     pub fn publisher(&self) -> &Publisher {
         &self.publisher
     }
 
-    /// Where warnings about pods go.
+    /// The queue of Kubernetes events about pods.
     #[must_use]
-    pub fn events(&self) -> &Events {
+    pub fn events(&self) -> &EventQueue {
         &self.events
     }
 
-    /// What was done so far.
+    /// Counters of requests and events.
     #[must_use]
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &SyncCounters {
         &self.counts
     }
 }
@@ -181,25 +184,25 @@ impl Drop for Kubernetes {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic over there ended the link already; there is nobody left to tell.
+            // A panic of the thread is not passed on.
             let _ = thread.join();
         }
     }
 }
 
-/// What the thread is given.
-struct Link {
+/// The state of the client's thread.
+struct SyncThread {
     connection: Connection,
     node: String,
     timing: Timing,
-    remarks: Remarks,
-    pods: PodSpecs,
+    log: SyncEventLog,
+    pods: PodCache,
     publisher: Publisher,
-    events: Events,
-    counts: Arc<Counts>,
+    events: EventQueue,
+    counts: Arc<SyncCounters>,
 }
 
-impl Link {
+impl SyncThread {
     fn run(
         self,
         ready: &mpsc::SyncSender<Result<(), ConnectionError>>,
@@ -213,7 +216,7 @@ impl Link {
             }
         };
         runtime.block_on(async {
-            let api = match Api::new(&self.connection, self.timing.request) {
+            let api = match ApiClient::new(&self.connection, self.timing.request) {
                 Ok(api) => api,
                 Err(error) => {
                     let _ = ready.send(Err(error));
@@ -222,68 +225,75 @@ impl Link {
             };
             let _ = ready.send(Ok(()));
             self.spawn(&api);
-            // Dropping the other end is the message.
+            // Resolves when `Kubernetes` is dropped.
             let _ = stopped.await;
         });
-        // A name that is being looked up right now is nothing to wait for.
+        // Does not wait for a DNS lookup in progress.
         runtime.shutdown_background();
     }
 
-    fn spawn(self, api: &Api) {
-        let (remarks, timing) = (self.remarks, self.timing);
-        let backoff = timing.patience().backoff();
-        let sink = NodePods {
+    fn spawn(self, api: &ApiClient) {
+        let (log, timing) = (self.log, self.timing);
+        let backoff = timing.retry_policy().backoff();
+        let sink = PodWatchSink {
             pods: self.pods,
-            remarks: remarks.clone(),
+            log: log.clone(),
             counts: Arc::clone(&self.counts),
             listed: None,
         };
-        let source = follow::of_node(&self.node);
-        let follower = Follower::new(api.clone(), source, sink, backoff.clone());
-        watched("following pods", follower.run(), &remarks);
-        let reporter = Reporter {
+        let source = pod_watch::pods_of_node(&self.node);
+        let reflector = Reflector::new(api.clone(), source, sink, backoff.clone());
+        spawn_task("the pod watch", reflector.run(), &log);
+        let reporter = EventReporter {
             component: "pinfold-agent",
             instance: self.node.clone(),
         };
-        let teller = Teller::new(
+        let sender = EventSender::new(
             api.clone(),
             reporter,
             self.events,
-            timing.ration(),
+            timing.event_rate(),
             backoff,
-            fates(remarks.clone(), Arc::clone(&self.counts)),
+            record_event_results(log.clone(), Arc::clone(&self.counts)),
         );
-        watched("sending events", teller.run(), &remarks);
-        let place = (api.clone(), self.node);
-        let sender = Sender::new(place, self.publisher, timing, remarks.clone(), self.counts);
-        watched("publishing", sender.run(), &remarks);
+        spawn_task("sending events", sender.run(), &log);
+        let node = (api.clone(), self.node);
+        let publish_loop = PublishLoop::new(node, self.publisher, timing, log.clone(), self.counts);
+        spawn_task("publishing", publish_loop.run(), &log);
     }
 }
 
-/// What becomes of events, counted and remarked.
-fn fates(remarks: Remarks, counts: Arc<Counts>) -> impl Fn(Fate) + Send + Sync {
+/// SyncCounters and logs the results of sending Kubernetes events.
+fn record_event_results(
+    log: SyncEventLog,
+    counts: Arc<SyncCounters>,
+) -> impl Fn(EventOutcome) + Send + Sync {
     move |fate| match fate {
-        Fate::Sent => counts.events_sent.add(1),
-        Fate::Failed => counts.failures.add(1),
-        Fate::Rejected(error) => remarks.say(Remark::EventFailed { error }),
-        Fate::Dropped(events) => {
+        EventOutcome::Sent => counts.events_sent.add(1),
+        EventOutcome::Failed => counts.failures.add(1),
+        EventOutcome::Rejected(error) => log.log(SyncEvent::EventRejected { error }),
+        EventOutcome::Dropped(events) => {
             counts.events_dropped.add(events);
-            remarks.say(Remark::EventsDropped { events });
+            log.log(SyncEvent::EventsDropped { events });
         }
     }
 }
 
-/// Runs a task that is not meant to end; if it does, by a panic, that is said.
-fn watched(what: &'static str, task: impl Future<Output = ()> + Send + 'static, remarks: &Remarks) {
-    let task = tokio::spawn(task);
-    let remarks = remarks.clone();
+/// Spawns a task that runs until the thread stops, and logs if it panics.
+fn spawn_task(
+    task: &'static str,
+    future: impl Future<Output = ()> + Send + 'static,
+    log: &SyncEventLog,
+) {
+    let spawned = tokio::spawn(future);
+    let log = log.clone();
     tokio::spawn(async move {
-        let _ = task.await;
-        remarks.say(Remark::Ended { what });
+        let _ = spawned.await;
+        log.log(SyncEvent::TaskPanicked { task });
     });
 }
 
-/// What the API server takes for a node's name, and what no path or query can be broken with.
+/// Whether the API server accepts this name for a Node object. Such a name needs no escaping in a path or query.
 fn is_node_name(name: &str) -> bool {
     let part = |part: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -300,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_could_lead_elsewhere_is_no_nodes_name() {
+    fn a_name_that_would_change_a_request_path_is_not_a_node_name() {
         for name in ["worker-1", "node.example.com", "a", "0"] {
             assert!(is_node_name(name), "{name}");
         }

@@ -27,7 +27,7 @@ pub mod takeover;
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
 pub use journaled_ledger::{
-    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RulesChange,
-    RunningPods,
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, ObservedPods,
+    RulesChange,
 };
 pub use metrics::Metrics;

@@ -1,7 +1,7 @@
-//! What the agent counts and measures.
+//! The agent's Prometheus metrics.
 //!
-//! Where the kubelet has a metric for the same thing, the name, the labels and the buckets are its own
-//! (`pkg/kubelet/metrics`), so that its dashboards go on.
+//! Where the kubelet has a metric for the same thing, name, labels and buckets are the kubelet's
+//! (`pkg/kubelet/metrics`), so that its dashboards keep working.
 
 pub mod catalogue;
 mod node;
@@ -10,7 +10,7 @@ pub use catalogue::ALL;
 pub use node::measure_ledger;
 pub use pinfold_daemon::metrics::{Metric, MetricKind, Metrics};
 
-/// Nothing counted yet.
+/// A registry of all metrics, with zero counters.
 #[must_use]
 pub fn registry() -> Metrics {
     Metrics::new(ALL)

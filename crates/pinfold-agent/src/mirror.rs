@@ -1,19 +1,19 @@
-//! Mirror mode: the exact picture of a node on which a kubelet decides. Nothing is changed.
+//! Mirror mode: reads the state of a node whose kubelet assigns resources, without changing anything.
 //!
 //! ```text
 //! KubeletConfiguration ─────────► Rules (exact) ─┐
 //! cpu_manager_state ─┐                           │
-//! memory_manager_state ─► what pods hold, by id ─┼─► Picture ─► objects for schedulers
+//! memory_manager_state ─► resources by pod UID ──┼─► MirrorSnapshot ─► objects for schedulers
 //! kubelet_internal_checkpoint ─┘                 │
-//! pod resources ──► names, where devices are ────┘
+//! podresources API ─► pod names, device nodes ───┘
 //! ```
 //!
-//! The state files say which pod holds what, but know pods by id only; pod resources know names but no ids. Whoever
-//! holds the same is the same pod. Everything that is missing, damaged or contradictory is a [`Remark`], and the last
-//! good version of a file counts until there is a better one.
+//! The state files have the UIDs of pods but no names; the podresources API has names but no UIDs. They are matched by
+//! the CPUs and devices that the containers hold. A file that is missing, damaged or inconsistent is a
+//! [`MirrorProblem`], and its last valid content is used until it is valid again.
 //!
-//! The configuration is what the kubelet tells at its endpoint (`/configz`), with flags and drop-in files in it; where it
-//! is not asked or does not answer, what its file says.
+//! The configuration comes from the kubelet's `/configz` endpoint, which includes flags and drop-in files. If it is not
+//! configured or not reachable, the configuration file is used.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,33 +37,33 @@ use pinfold_kube::state::{
 
 mod configz;
 mod objects;
-mod pods;
-mod source;
+mod pod_names;
+mod watched_file;
 
 pub use configz::{Configz, ConfigzError};
 pub use objects::{Published, objects};
-pub use pods::PodName;
-pub use source::FileFault;
+pub use pod_names::PodName;
+pub use watched_file::FileProblem;
 
-use configz::Live;
-use source::Source;
+use configz::ConfigzPoller;
+use watched_file::WatchedFile;
 
-/// How long pod resources may take to answer.
+/// Timeout of a request to the podresources API.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// Where a kubelet keeps what it knows.
+/// Paths of a kubelet's files and socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    /// Its configuration.
+pub struct KubeletPaths {
+    /// The configuration file.
     pub config: PathBuf,
-    /// Its root directory.
+    /// The root directory.
     pub root: PathBuf,
-    /// Its pod resources socket, if it is to be asked.
+    /// The podresources socket; `None` to not use it.
     pub pod_resources: Option<PathBuf>,
 }
 
-impl Places {
-    /// Where a kubelet keeps it unless told otherwise.
+impl KubeletPaths {
+    /// The default paths below a root directory.
     #[must_use]
     pub fn under(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
@@ -75,176 +75,181 @@ impl Places {
     }
 }
 
-/// Something about the sources that whoever relies on the picture should know.
+/// A problem with the kubelet's files or APIs that makes the snapshot incomplete or stale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Remark {
-    /// A file is missing or damaged; its last good version counts, if there was one.
-    #[error("{}: {fault}{}", path.display(), if *.kept { "; its last good version counts" } else { "" })]
+pub enum MirrorProblem {
+    /// A file is missing or damaged. Its last valid content is used, if there was any.
+    #[error("{}: {problem}{}", path.display(), if *.kept { "; its last valid content is used" } else { "" })]
     File {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        fault: FileFault,
-        /// Whether an earlier version counts.
+        problem: FileProblem,
+        /// Whether earlier content is used.
         kept: bool,
     },
-    /// The configuration is not one that a kubelet would start with on this machine; the last good one counts.
-    #[error("no kubelet would start with this configuration here: {0}")]
+    /// A kubelet would not start with this configuration on this machine. The last valid one is used.
+    #[error("a kubelet would not start with this configuration on this machine: {0}")]
     Settings(SettingsError),
-    /// A state file was written under another policy than the configured one: the kubelet has not restarted since.
-    #[error("the {manager} policy is {configured:?}, but the state was written under {found:?}")]
+    /// A state file was written with another policy than the configured one: the kubelet has not restarted since.
+    #[error(
+        "the {manager} policy is {configured:?}, but the state file was written with {found:?}"
+    )]
     Policy {
-        /// Whose policy: `CPU` or `memory`.
+        /// The manager: `CPU` or `memory`.
         manager: &'static str,
-        /// The configured one.
+        /// The configured policy.
         configured: String,
-        /// The one in the file.
+        /// The policy in the state file.
         found: String,
     },
-    /// The kubelet does not tell the configuration it runs with; the last one it told counts, or else the file.
-    #[error("/configz: {problem}; {}", if *.kept { "what it told last counts" } else { "the file of the configuration counts" })]
+    /// `/configz` could not be read. Its last response is used, or else the configuration file.
+    #[error("/configz: {problem}; {}", if *.kept { "its last response is used" } else { "the configuration file is used" })]
     Configz {
-        /// Why not.
+        /// The error of the request.
         problem: String,
-        /// Whether an earlier answer counts.
+        /// Whether an earlier response is used.
         kept: bool,
     },
-    /// Pod resources did not answer: pods have no names, and where free devices are is not known.
-    #[error("pod resources: {0}")]
-    Silent(String),
-    /// A pod that holds something by the state files, but not by pod resources.
-    #[error("pod {0} is in the state files, but pod resources know none that holds the same")]
-    Nameless(PodUid),
-    /// A pod that holds something by pod resources, but not by the state files.
-    #[error("pod {0} holds something by pod resources that the state files do not know of")]
-    Unknown(PodName),
-    /// The books do not add up.
-    #[error("the kubelet's books do not add up: {0}")]
-    Books(AuditFinding),
+    /// The podresources API could not be read: pods have no names, and the NUMA nodes of free devices are unknown.
+    #[error("podresources API: {0}")]
+    PodResourcesUnavailable(String),
+    /// The podresources API lists no pod with the resources that this pod holds by the state files.
+    #[error(
+        "pod {0} is in the state files, but the podresources API lists no pod with the same resources"
+    )]
+    UnnamedPod(PodUid),
+    /// The podresources API lists resources of this pod that are not in the state files.
+    #[error("pod {0} holds resources by the podresources API that are not in the state files")]
+    UnknownPod(PodName),
+    /// The state files contradict each other.
+    #[error("the kubelet's state is inconsistent: {0}")]
+    Inconsistent(AuditFinding),
 }
 
-/// A node as its kubelet has it.
+/// The state of a node as its kubelet has it.
 #[derive(Clone, Debug)]
-pub struct Picture {
-    /// Who holds what, under the kubelet's rules. Pods ask for exactly what they hold.
+pub struct MirrorSnapshot {
+    /// The resources that pods hold, with the kubelet's settings. The requests of the pods are what they hold.
     pub ledger: Ledger,
     /// The names of the pods in the ledger, as far as they are known.
     pub names: BTreeMap<PodUid, PodName>,
-    /// Pods that hold nothing for themselves alone.
+    /// Pods without exclusive CPUs or devices.
     pub sharing: Vec<PodName>,
 }
 
-/// Looks at the sources again and again.
+/// Polls the kubelet's files and APIs, and builds a snapshot of the node.
 #[derive(Debug)]
 pub struct Mirror {
     machine: Arc<Machine>,
     memory: u64,
-    config: Source<KubeletSettings>,
-    live: Option<Live>,
-    cpus: Source<CpuManagerState>,
-    held_memory: Source<MemoryManagerState>,
-    devices: Source<DeviceManagerState>,
+    config: WatchedFile<KubeletSettings>,
+    configz: Option<ConfigzPoller>,
+    cpus: WatchedFile<CpuManagerState>,
+    held_memory: WatchedFile<MemoryManagerState>,
+    devices: WatchedFile<DeviceManagerState>,
     reader: Option<PodResourcesClient>,
-    answer: Option<Answer>,
+    answer: Option<PodResourcesResponse>,
     rules: Option<Arc<Rules>>,
-    picture: Option<Picture>,
-    remarks: Vec<Remark>,
+    snapshot: Option<MirrorSnapshot>,
+    problems: Vec<MirrorProblem>,
 }
 
-/// What pod resources answered.
+/// The responses of the podresources API.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Answer {
+struct PodResourcesResponse {
     pods: Vec<api::PodResources>,
     allocatable: api::AllocatableResourcesResponse,
-    silent: Option<String>,
+    error: Option<String>,
 }
 
 impl Mirror {
-    /// Nothing has been looked at yet. `memory` is what the machine has in all.
+    /// A mirror that has not read anything yet. `memory` is the machine's total memory in bytes.
     #[must_use]
-    pub fn new(machine: Arc<Machine>, memory: u64, places: Places) -> Self {
-        let state = |manager: KubeletManager| places.root.join(manager.file_name());
-        let plugins = places.root.join("device-plugins");
+    pub fn new(machine: Arc<Machine>, memory: u64, paths: KubeletPaths) -> Self {
+        let state = |manager: KubeletManager| paths.root.join(manager.file_name());
+        let plugins = paths.root.join("device-plugins");
         Self {
             machine,
             memory,
-            config: Source::new(places.config),
-            live: None,
-            cpus: Source::new(state(KubeletManager::Cpu)),
-            held_memory: Source::new(state(KubeletManager::Memory)),
-            devices: Source::new(plugins.join(KubeletManager::Device.file_name())),
-            reader: places
+            config: WatchedFile::new(paths.config),
+            configz: None,
+            cpus: WatchedFile::new(state(KubeletManager::Cpu)),
+            held_memory: WatchedFile::new(state(KubeletManager::Memory)),
+            devices: WatchedFile::new(plugins.join(KubeletManager::Device.file_name())),
+            reader: paths
                 .pod_resources
                 .map(|socket| PodResourcesClient::new(socket, ANSWER_TIME)),
             answer: None,
             rules: None,
-            picture: None,
-            remarks: Vec::new(),
+            snapshot: None,
+            problems: Vec::new(),
         }
     }
 
-    /// The same, and the kubelet is asked for the configuration it runs with.
+    /// Also reads the running configuration from the kubelet's `/configz`.
     #[must_use]
-    pub fn asking(mut self, kubelet: Configz) -> Self {
-        self.live = Some(Live::new(kubelet));
+    pub fn with_configz(mut self, kubelet: Configz) -> Self {
+        self.configz = Some(ConfigzPoller::new(kubelet));
         self
     }
 
-    /// Looks again. Whether anything is new: files are compared by inode, time and length first, then by content.
-    pub fn look(&mut self) -> bool {
-        let mut is_new = self.config.look(read_config);
-        if let Some(live) = &mut self.live {
-            is_new |= live.look(Instant::now());
+    /// Reads files and APIs again. Returns whether anything changed: files are compared by inode, modification time and
+    /// length first, then by content.
+    pub fn poll(&mut self) -> bool {
+        let mut is_new = self.config.poll(read_config);
+        if let Some(configz) = &mut self.configz {
+            is_new |= configz.poll(Instant::now());
         }
         if is_new {
-            // What the files mean depends on the configuration.
+            // How state files are restored depends on the configuration.
             self.cpus.read_again();
             self.held_memory.read_again();
         }
         let pod_level = self
             .settings()
             .map_or(PodLevel::Ignored, KubeletSettings::pod_level);
-        is_new |= self.answered();
+        is_new |= self.poll_pod_resources();
         is_new |= self
             .cpus
-            .look(|file, bytes| read_cpus(file, bytes, pod_level));
+            .poll(|file, bytes| read_cpus(file, bytes, pod_level));
         is_new |= self
             .held_memory
-            .look(|file, bytes| read_memory(file, bytes, pod_level));
-        is_new |= self.devices.look(|file, bytes| {
+            .poll(|file, bytes| read_memory(file, bytes, pod_level));
+        is_new |= self.devices.poll(|file, bytes| {
             DeviceManagerState::restore(bytes, file).map_err(|error| error.to_string())
         });
         if is_new {
-            self.draw();
+            self.rebuild();
         }
         is_new
     }
 
-    /// What the kubelet told, or else its file says.
+    /// The settings of `/configz`, or else of the configuration file.
     fn settings(&self) -> Option<&KubeletSettings> {
-        let live = self.live.as_ref().and_then(Live::good);
-        live.or(self.config.good.as_ref())
+        let configz = self.configz.as_ref().and_then(ConfigzPoller::settings);
+        configz.or(self.config.value.as_ref())
     }
 
-    /// The node; `None` before the first look, or if no configuration so far fits the machine.
+    /// The last snapshot; `None` before the first poll, or if no configuration so far fits the machine.
     #[must_use]
-    pub fn picture(&self) -> Option<&Picture> {
-        self.picture.as_ref()
+    pub fn snapshot(&self) -> Option<&MirrorSnapshot> {
+        self.snapshot.as_ref()
     }
 
-    /// What is wrong with the sources.
+    /// The present problems with the kubelet's files and APIs.
     #[must_use]
-    pub fn remarks(&self) -> &[Remark] {
-        &self.remarks
+    pub fn problems(&self) -> &[MirrorProblem] {
+        &self.problems
     }
 
-    /// Asks for pod resources. Whether the answer is news.
-    fn answered(&mut self) -> bool {
+    /// Reads the podresources API. Returns whether the response changed.
+    fn poll_pod_resources(&mut self) -> bool {
         let answer = match &self.reader {
-            None => Answer::default(),
-            Some(reader) => ask(reader).unwrap_or_else(|error| Answer {
-                silent: Some(error.to_string()),
-                ..Answer::default()
+            None => PodResourcesResponse::default(),
+            Some(reader) => ask(reader).unwrap_or_else(|error| PodResourcesResponse {
+                error: Some(error.to_string()),
+                ..PodResourcesResponse::default()
             }),
         };
         let is_new = self.answer.as_ref() != Some(&answer);
@@ -252,62 +257,66 @@ impl Mirror {
         is_new
     }
 
-    /// Puts the picture together.
-    fn draw(&mut self) {
-        self.remarks.clear();
-        let live = self.live.as_ref();
-        if live.and_then(Live::good).is_none() {
-            self.remarks.extend(self.config.remark());
+    /// Builds the snapshot and the list of problems.
+    fn rebuild(&mut self) {
+        self.problems.clear();
+        let configz = self.configz.as_ref();
+        if configz.and_then(ConfigzPoller::settings).is_none() {
+            self.problems.extend(self.config.problem());
         }
-        self.remarks.extend(live.and_then(Live::remark));
-        self.remarks.extend(self.cpus.remark());
-        self.remarks.extend(self.held_memory.remark());
-        self.remarks.extend(self.devices.remark());
+        self.problems
+            .extend(configz.and_then(ConfigzPoller::problem));
+        self.problems.extend(self.cpus.problem());
+        self.problems.extend(self.held_memory.problem());
+        self.problems.extend(self.devices.problem());
         let settings = self.settings().cloned().unwrap_or_default();
         let settings = settings.settings(self.memory, Fidelity::Exact);
         match Rules::new(self.machine.clone(), settings) {
             Ok(rules) => self.rules = Some(Arc::new(rules)),
-            Err(error) => self.remarks.push(Remark::Settings(error)),
+            Err(error) => self.problems.push(MirrorProblem::Settings(error)),
         }
         let Some(rules) = self.rules.clone() else {
             return;
         };
         let files = StateFiles {
-            cpus: self.cpus.good.clone(),
-            memory: self.held_memory.good.clone(),
-            devices: self.devices.good.clone(),
+            cpus: self.cpus.value.clone(),
+            memory: self.held_memory.value.clone(),
+            devices: self.devices.value.clone(),
         };
-        self.remarks.extend(other_policies(&rules, &files));
+        self.problems.extend(policy_mismatches(&rules, &files));
         let answer = self.answer.clone().unwrap_or_default();
-        let mut strangers = files.unlisted_pods(&std::collections::BTreeSet::new());
-        let named = pods::named(&files, &answer.pods);
-        match answer.silent {
-            Some(words) => self.remarks.push(Remark::Silent(words)),
+        let mut pods = files.unlisted_pods(&std::collections::BTreeSet::new());
+        let named = pod_names::named(&files, &answer.pods);
+        match answer.error {
+            Some(error) => self
+                .problems
+                .push(MirrorProblem::PodResourcesUnavailable(error)),
             None if self.reader.is_none() => {}
             None => {
-                let nameless = strangers.iter().map(|pod| &pod.uid);
-                let nameless = nameless.filter(|uid| !named.names.contains_key(*uid));
-                self.remarks.extend(nameless.cloned().map(Remark::Nameless));
-                self.remarks
-                    .extend(named.unknown.into_iter().map(Remark::Unknown));
+                let unnamed = pods.iter().map(|pod| &pod.uid);
+                let unnamed = unnamed.filter(|uid| !named.names.contains_key(*uid));
+                self.problems
+                    .extend(unnamed.cloned().map(MirrorProblem::UnnamedPod));
+                self.problems
+                    .extend(named.unknown.into_iter().map(MirrorProblem::UnknownPod));
             }
         }
-        for pod in &mut strangers {
+        for pod in &mut pods {
             if let Some(name) = named.names.get(&pod.uid) {
                 pod.name = name.to_string();
             }
         }
         let mut pool = DevicePool::new(self.machine.node_ids());
-        for (resource, offer) in pods::located(files.offers(), &answer.allocatable.devices) {
+        for (resource, offer) in pod_names::located(files.offers(), &answer.allocatable.devices) {
             pool.set_devices(resource, offer);
         }
         let empty = Ledger::new(rules.clone());
         let saved = files.to_saved_state(empty.state());
-        let strangers: Vec<_> = strangers.into_iter().map(Arc::new).collect();
-        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &strangers);
-        self.remarks
-            .extend(ledger.audit().into_iter().map(Remark::Books));
-        self.picture = Some(Picture {
+        let pods: Vec<_> = pods.into_iter().map(Arc::new).collect();
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &pods);
+        self.problems
+            .extend(ledger.audit().into_iter().map(MirrorProblem::Inconsistent));
+        self.snapshot = Some(MirrorSnapshot {
             ledger,
             names: named.names,
             sharing: named.sharing,
@@ -315,13 +324,13 @@ impl Mirror {
     }
 }
 
-fn ask(reader: &PodResourcesClient) -> Result<Answer, PodResourcesError> {
+fn ask(reader: &PodResourcesClient) -> Result<PodResourcesResponse, PodResourcesError> {
     let mut pods = reader.list()?;
     pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    Ok(Answer {
+    Ok(PodResourcesResponse {
         pods,
         allocatable: reader.allocatable()?,
-        silent: None,
+        error: None,
     })
 }
 
@@ -361,8 +370,8 @@ fn read_memory(
         .map_err(|error| error.to_string())
 }
 
-/// State files of other policies than the configured ones.
-fn other_policies(rules: &Rules, files: &StateFiles) -> Vec<Remark> {
+/// Problems of state files that were written with another policy than the configured one.
+fn policy_mismatches(rules: &Rules, files: &StateFiles) -> Vec<MirrorProblem> {
     let settings = rules.settings();
     let cpus = files.cpus.as_ref().map(|file| &file.policy);
     let memory = files.memory.as_ref().map(|file| &file.policy);
@@ -373,7 +382,7 @@ fn other_policies(rules: &Rules, files: &StateFiles) -> Vec<Remark> {
     .into_iter()
     .filter_map(|(manager, configured, found)| {
         let found = found.filter(|found| *found != configured)?;
-        Some(Remark::Policy {
+        Some(MirrorProblem::Policy {
             manager,
             configured: configured.clone(),
             found: found.clone(),

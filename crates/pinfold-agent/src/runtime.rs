@@ -11,7 +11,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{Plugin, Rejection, RuntimeInfo};
+use nri::{Plugin, PluginError, RuntimeInfo};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
@@ -58,8 +58,8 @@ pub trait Telemetry: Send + Sync {
     fn record_sync_change(&self, change: &SyncChange);
     /// The ledger or the journal failed.
     fn record_error(&self, error: &JournaledLedgerError);
-    /// A problem that does not stop the operation.
-    fn warn(&self, problem: &str);
+    /// A pod was rejected, but runs because another program pins containers.
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, reason: &str);
     /// The ledger changed: the published state of the node is stale.
     fn node_changed(&self);
 }
@@ -122,7 +122,7 @@ impl NriPlugin {
     fn release_response(
         &self,
         released: Result<Vec<Update>, JournaledLedgerError>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         match released {
             Ok(updates) => {
                 self.telemetry.node_changed();
@@ -131,25 +131,23 @@ impl NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(Rejection::new(error.to_string()))
+                Err(PluginError::new(error.to_string()))
             }
         }
     }
 
     /// Lets a rejected pod run in the shared pool, because another program pins containers.
     fn tolerate_rejected(&self, pod: &PodSandbox, rejected: &AdmitError) {
-        let (namespace, name) = (&pod.namespace, &pod.name);
-        self.telemetry.warn(&format!(
-            "pod {namespace}/{name} would be rejected, but runs because takeover.cpuSetAllocator is false: {rejected}"
-        ));
+        self.telemetry
+            .record_tolerated_rejection(&subject(pod, None), &rejected.to_string());
         lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
-    fn rejection(&self, rejected: &AdmitError) -> Rejection {
+    fn rejection(&self, rejected: &AdmitError) -> PluginError {
         if let AdmitError::Journal(error) = rejected {
             self.telemetry.record_error(error);
         }
-        Rejection::new(format!("Pinfold: {rejected}"))
+        PluginError::new(format!("Pinfold: {rejected}"))
     }
 }
 
@@ -173,7 +171,7 @@ impl Plugin for NriPlugin {
         ])
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
         self.telemetry.runtime_connected(runtime);
         Ok(())
     }
@@ -182,7 +180,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
         let alive = |container: &&Container| container.state() != ContainerState::Stopped;
         let managed = containers.iter().filter(alive).filter_map(|container| {
@@ -221,12 +219,12 @@ impl Plugin for NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(Rejection::new(error.to_string()))
+                Err(PluginError::new(error.to_string()))
             }
         }
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let spec = self.pod_specs.pod(&sandbox.uid, POD_SPEC_TIMEOUT);
@@ -258,7 +256,7 @@ impl Plugin for NriPlugin {
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         let uid = sandbox(pod).uid;
         let (released, pod_remains) = {
             let mut node = lock(&self.node);
@@ -271,12 +269,12 @@ impl Plugin for NriPlugin {
             && let DeviceSource::Agent(agent) = &self.devices
             && let Err(error) = agent.host.remove_pod(&uid)
         {
-            self.telemetry.warn(&error.to_string());
+            tracing::warn!(%uid, %error, "device checkpoint update failed");
         }
         self.release_response(released)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.stop_pod_sandbox(pod)
     }
 
@@ -284,7 +282,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         let start = Instant::now();
         let managed = managed_container(container, &sandbox(pod));
         let (uid, name) = (managed.pod.clone(), managed.name.clone());
@@ -327,7 +325,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         if let DeviceSource::Agent(agent) = &self.devices {
             agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
@@ -338,7 +336,7 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
         // The quota of the pod's cgroup can only be removed now that the cgroup exists.
@@ -357,7 +355,7 @@ impl Plugin for NriPlugin {
         _: &PodSandbox,
         container: &Container,
         _: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         let allowance = lock(&self.node).container_allowance(&container.id);
         let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
@@ -374,14 +372,18 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         // Its exclusive CPUs are released at once: it may be an init container whose CPUs the next one needs.
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)?;
         Ok(Vec::new())
     }
 
-    fn remove_container(&mut self, _: &PodSandbox, container: &Container) -> Result<(), Rejection> {
+    fn remove_container(
+        &mut self,
+        _: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), PluginError> {
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)
     }

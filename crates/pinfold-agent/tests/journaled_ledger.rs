@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pinfold_agent::journaled_ledger::PodOutcome;
 use pinfold_agent::{
-    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, RunningPods,
+    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, ObservedPods,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
@@ -34,7 +34,7 @@ fn journaled(folder: &Path, rules: Arc<Rules>) -> JournaledLedger {
 }
 
 /// A running node that matches the journal.
-fn as_recorded(journaled: &JournaledLedger) -> RunningPods {
+fn as_recorded(journaled: &JournaledLedger) -> ObservedPods {
     let cpus = journaled.ledger().state().cpus();
     let residents = journaled.ledger().state().admitted_pods().keys();
     let pods = residents.map(|uid| {
@@ -42,7 +42,7 @@ fn as_recorded(journaled: &JournaledLedger) -> RunningPods {
         let own = cpus.container(uid, &main).unwrap_or_else(|| cpus.shared());
         (uid.clone(), [(main, own.clone())].into())
     });
-    RunningPods {
+    ObservedPods {
         pods: pods.collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_agent::mirror::{FileFault, Mirror, Places, Remark, objects};
+use pinfold_agent::mirror::{FileProblem, KubeletPaths, Mirror, MirrorProblem, objects};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::Device;
 use pinfold_core::fidelity::Fidelity;
@@ -85,7 +85,7 @@ impl Kubelet {
         self.write("cpu_manager_state", &state.write(CpuStateFormat::V2));
     }
 
-    /// Serves pod resources that name pods: `web` with these CPUs and the GPU, and `other` with nothing.
+    /// Serves a podresources API that lists two pods: `web` with these CPUs and the GPU, and `other` with nothing.
     fn serve(&self, cpus: &str) -> DeviceHost {
         let (host, _) = DeviceHost::start(HostConfig {
             manager: PluginManagerConfig::new(self.path().join("served")),
@@ -124,113 +124,111 @@ impl Kubelet {
         Mirror::new(
             Arc::new(machine),
             hardware.memory,
-            Places::under(self.path()),
+            KubeletPaths::under(self.path()),
         )
     }
 }
 
-/// The remarks without those about files that a kubelet without a memory manager does not have.
-fn remarks(mirror: &Mirror) -> Vec<&Remark> {
-    let is_usual = |remark: &&Remark| match remark {
-        Remark::File { path, .. } => path.ends_with("memory_manager_state"),
+/// The problems, without the missing file of the memory manager.
+fn problems(mirror: &Mirror) -> Vec<&MirrorProblem> {
+    let is_expected = |problem: &&MirrorProblem| match problem {
+        MirrorProblem::File { path, .. } => path.ends_with("memory_manager_state"),
         _ => false,
     };
     mirror
-        .remarks()
+        .problems()
         .iter()
-        .filter(|remark| !is_usual(remark))
+        .filter(|problem| !is_expected(problem))
         .collect()
 }
 
 #[test]
-fn the_picture_has_what_the_kubelet_gave_to_whom() {
+fn the_snapshot_has_the_resources_of_each_pod() {
     let kubelet = Kubelet::new();
     let _host = kubelet.serve("2-3");
     let mut mirror = kubelet.mirror();
-    assert!(mirror.look());
-    assert!(remarks(&mirror).is_empty(), "{:?}", remarks(&mirror));
-    let picture = mirror.picture().expect("a picture");
-    let ledger = &picture.ledger;
+    assert!(mirror.poll());
+    assert!(problems(&mirror).is_empty(), "{:?}", problems(&mirror));
+    let snapshot = mirror.snapshot().expect("a snapshot");
+    let ledger = &snapshot.ledger;
     assert_eq!(ledger.rules().settings().fidelity, Fidelity::Exact);
     assert_eq!(ledger.exclusive_cpus(&"a".into()), list("2-3"));
     assert_eq!(ledger.admitted_pods()[0].pod.name, "shop/web");
-    assert_eq!(picture.sharing[0].to_string(), "shop/other");
-    let gpus = ledger
-        .state()
-        .pool()
-        .devices(&GPU.into())
-        .expect("on offer");
-    assert_eq!(gpus["g0"].numa, Some(vec![0]), "where a free device is");
-    assert!(!mirror.look(), "nothing has changed");
+    assert_eq!(snapshot.sharing[0].to_string(), "shop/other");
+    let gpus = ledger.state().pool().devices(&GPU.into()).expect("devices");
+    assert_eq!(gpus["g0"].numa, Some(vec![0]), "NUMA node of a free device");
+    assert!(!mirror.poll(), "nothing has changed");
 }
 
 #[test]
-fn a_change_is_seen_and_a_new_copy_of_the_same_is_none() {
+fn a_changed_file_is_detected_and_an_identical_copy_is_not_a_change() {
     let kubelet = Kubelet::new();
     let mut mirror = kubelet.mirror();
-    assert!(mirror.look());
+    assert!(mirror.poll());
     kubelet.holds("4-5");
-    assert!(mirror.look());
-    let picture = mirror.picture().expect("a picture");
-    assert_eq!(picture.ledger.exclusive_cpus(&"a".into()), list("4-5"));
+    assert!(mirror.poll());
+    let snapshot = mirror.snapshot().expect("a snapshot");
+    assert_eq!(snapshot.ledger.exclusive_cpus(&"a".into()), list("4-5"));
     let file = kubelet.path().join("cpu_manager_state");
     let copy = kubelet.path().join("copy");
     fs::copy(&file, &copy).expect("a copy");
-    fs::rename(&copy, &file).expect("the copy takes its place");
-    assert!(!mirror.look());
+    fs::rename(&copy, &file).expect("replaced by the copy");
+    assert!(!mirror.poll());
 }
 
 #[test]
-fn a_damaged_file_is_told_and_its_last_good_version_counts() {
+fn a_damaged_file_is_a_problem_and_its_last_valid_content_is_used() {
     let kubelet = Kubelet::new();
     let mut mirror = kubelet.mirror();
-    assert!(mirror.look());
+    assert!(mirror.poll());
     kubelet.write("cpu_manager_state", "{\"policyName\":\"sta");
     kubelet.write("config.yaml", "topologyManagerPolicy: [");
-    assert!(mirror.look());
-    let damaged = mirror.remarks().iter().filter(|remark| {
-        let fault = match remark {
-            Remark::File {
-                fault, kept: true, ..
-            } => Some(fault),
+    assert!(mirror.poll());
+    let damaged = mirror.problems().iter().filter(|found| {
+        let problem = match found {
+            MirrorProblem::File {
+                problem,
+                kept: true,
+                ..
+            } => Some(problem),
             _ => None,
         };
-        matches!(fault, Some(FileFault::Damaged(_)))
+        matches!(problem, Some(FileProblem::Damaged(_)))
     });
-    assert_eq!(damaged.count(), 2, "{:?}", mirror.remarks());
-    let picture = mirror.picture().expect("the last one");
-    assert_eq!(picture.ledger.exclusive_cpus(&"a".into()), list("2-3"));
+    assert_eq!(damaged.count(), 2, "{:?}", mirror.problems());
+    let snapshot = mirror.snapshot().expect("the last one");
+    assert_eq!(snapshot.ledger.exclusive_cpus(&"a".into()), list("2-3"));
     assert_eq!(
-        picture.ledger.rules().settings().topology_policy,
+        snapshot.ledger.rules().settings().topology_policy,
         "restricted"
     );
     kubelet.holds("4-5");
     kubelet.write("config.yaml", CONFIG);
-    assert!(mirror.look());
-    let picture = mirror.picture().expect("a picture");
-    assert_eq!(picture.ledger.exclusive_cpus(&"a".into()), list("4-5"));
+    assert!(mirror.poll());
+    let snapshot = mirror.snapshot().expect("a snapshot");
+    assert_eq!(snapshot.ledger.exclusive_cpus(&"a".into()), list("4-5"));
 }
 
 #[test]
-fn an_empty_directory_is_a_node_without_pods_and_four_remarks() {
+fn an_empty_directory_is_a_node_without_pods_and_has_four_problems() {
     let folder = tempfile::tempdir().expect("a folder");
     let hardware = pinfold_hardware::open("2 sockets, 8 cores").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
-    let mut places = Places::under(folder.path());
-    places.pod_resources = None;
-    let mut mirror = Mirror::new(Arc::new(machine), hardware.memory, places);
-    assert!(mirror.look());
-    let missing = |remark: &&Remark| {
-        let fault = FileFault::Missing;
-        matches!(remark, Remark::File { fault: found, kept: false, .. } if *found == fault)
+    let mut paths = KubeletPaths::under(folder.path());
+    paths.pod_resources = None;
+    let mut mirror = Mirror::new(Arc::new(machine), hardware.memory, paths);
+    assert!(mirror.poll());
+    let missing = |found: &&MirrorProblem| {
+        let problem = FileProblem::Missing;
+        matches!(found, MirrorProblem::File { problem: own, kept: false, .. } if *own == problem)
     };
-    assert_eq!(mirror.remarks().iter().filter(missing).count(), 4);
-    let picture = mirror.picture().expect("a picture");
-    assert!(picture.ledger.admitted_pods().is_empty());
+    assert_eq!(mirror.problems().iter().filter(missing).count(), 4);
+    let snapshot = mirror.snapshot().expect("a snapshot");
+    assert!(snapshot.ledger.admitted_pods().is_empty());
 }
 
 #[test]
-fn sources_that_disagree_are_told() {
+fn contradicting_files_and_apis_are_problems() {
     let kubelet = Kubelet::new();
     let _host = kubelet.serve("6-7");
     kubelet.write(
@@ -241,40 +239,40 @@ fn sources_that_disagree_are_told() {
         ),
     );
     let mut mirror = kubelet.mirror();
-    assert!(mirror.look());
-    let told: Vec<String> = remarks(&mirror).iter().map(ToString::to_string).collect();
+    assert!(mirror.poll());
+    let messages: Vec<String> = problems(&mirror).iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        messages,
         [
-            "the CPU policy is \"none\", but the state was written under \"static\"",
-            "pod a is in the state files, but pod resources know none that holds the same",
-            "pod shop/web holds something by pod resources that the state files do not know of",
+            "the CPU policy is \"none\", but the state file was written with \"static\"",
+            "pod a is in the state files, but the podresources API lists no pod with the same resources",
+            "pod shop/web holds resources by the podresources API that are not in the state files",
         ]
     );
 }
 
 #[test]
-fn a_configuration_that_fits_no_kubelet_leaves_no_picture() {
+fn without_a_valid_configuration_there_is_no_snapshot() {
     let kubelet = Kubelet::new();
     kubelet.write("config.yaml", &CONFIG.replace("\"0\"", "\"99\""));
     let mut mirror = kubelet.mirror();
-    assert!(mirror.look());
-    assert!(mirror.picture().is_none());
-    let is_told = |remark: &Remark| matches!(remark, Remark::Settings(_));
+    assert!(mirror.poll());
+    assert!(mirror.snapshot().is_none());
+    let is_settings = |problem: &MirrorProblem| matches!(problem, MirrorProblem::Settings(_));
     assert!(
-        mirror.remarks().iter().any(is_told),
+        mirror.problems().iter().any(is_settings),
         "{:?}",
-        mirror.remarks()
+        mirror.problems()
     );
 }
 
 #[test]
-fn schedulers_are_told_the_kubelets_policy_options_pods_and_pool() {
+fn the_published_objects_have_the_kubelets_policy_options_pods_and_shared_pool() {
     let kubelet = Kubelet::new();
     let _host = kubelet.serve("2-3");
     let mut mirror = kubelet.mirror();
-    mirror.look();
-    let published = objects(mirror.picture().expect("a picture"), "worker-1");
+    mirror.poll();
+    let published = objects(mirror.snapshot().expect("a snapshot"), "worker-1");
     let attributes: Vec<&str> = published
         .topology
         .attributes

@@ -1,18 +1,18 @@
-//! [`Backoff`]: how long to wait after a failure, longer each time and never in step with other nodes.
+//! [`RetryBackoff`]: delays between retries that grow exponentially and are spread randomly over nodes.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Waits that double up to a limit.
+/// Delays that double up to a maximum.
 #[derive(Clone, Debug)]
-pub struct Backoff {
+pub struct RetryBackoff {
     first: Duration,
     longest: Duration,
     failures: u32,
 }
 
-impl Backoff {
-    /// The first wait, and the longest.
+impl RetryBackoff {
+    /// Starts with the delay `first`, up to `longest`.
     #[must_use]
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
@@ -22,14 +22,14 @@ impl Backoff {
         }
     }
 
-    /// It worked.
+    /// Starts over with the first delay, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// It failed: wait between half of the time and all of it.
+    /// The next delay after a failure: between half of the doubled delay and all of it.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    #[expect(clippy::should_implement_trait, reason = "the sequence is infinite")]
     pub fn next(&mut self) -> Duration {
         let factor = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
         self.failures = self.failures.saturating_add(1).min(31);
@@ -38,14 +38,14 @@ impl Backoff {
     }
 }
 
-/// Between nothing and all of it.
+/// A random duration between zero and `whole`.
 #[must_use]
 pub fn jitter(whole: Duration) -> Duration {
     let part = u32::try_from(random() & 0xffff).unwrap_or_default();
     whole / 0xffff * part
 }
 
-/// A number that nobody foresees: the standard library seeds its maps with it.
+/// A random number, from the seed of the standard library's hash maps.
 #[must_use]
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_start_over_when_it_worked() {
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-        for most in [100, 200, 400, 800, 1600, 2000, 2000] {
-            let wait = backoff.next();
-            let most = Duration::from_millis(most);
-            assert!(wait >= most / 2 && wait <= most, "{wait:?} of {most:?}");
+    fn delays_double_up_to_the_longest_and_start_over_after_a_success() {
+        let mut backoff = RetryBackoff::new(Duration::from_millis(100), Duration::from_secs(2));
+        for max in [100, 200, 400, 800, 1600, 2000, 2000] {
+            let delay = backoff.next();
+            let max = Duration::from_millis(max);
+            assert!(delay >= max / 2 && delay <= max, "{delay:?} of {max:?}");
         }
         for _ in 0..100 {
             assert!(backoff.next() <= Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! [`Connection`]: where the API server is and who we are to it.
+//! [`Connection`]: the address of the API server and the credentials for it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,70 +7,70 @@ use std::time::Duration;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-/// How long reaching the server may take; requests have a limit of their own.
+/// Timeout for establishing a connection; requests have their own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where the API server is, and the credentials to use there. Nothing is opened yet.
+/// The address of the API server and the credentials for it. Connections are opened later, per request.
 #[derive(Clone)]
 pub struct Connection {
     config: Config,
 }
 
-/// Why there is no way to reach an API server. Nothing of a credential is ever part of it.
+/// Errors of setting up access to the API server. They never contain credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The file is not there, or may not be read.
+    /// The kubeconfig file is missing or not readable.
     #[error("cannot read the kubeconfig {path}: {error}; name another one or fix its permissions")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The file is not what it should be.
-    #[error("{path} is no kubeconfig: expected YAML with clusters, users and contexts")]
+    /// The file is not a kubeconfig.
+    #[error("{path} is not a kubeconfig: expected YAML with clusters, users and contexts")]
     NotKubeconfig {
         /// The file.
         path: PathBuf,
     },
-    /// Something in the file, or in a file that it names, cannot be used.
+    /// The kubeconfig, or a file that it references, is invalid.
     #[error("the kubeconfig {path} cannot be used: {problem}")]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// This is not a pod, or one without a service account.
+    /// The process does not run in a pod with a service account token.
     #[error(
-        "not inside a cluster ({problem}); name a kubeconfig, or let the pod mount its service account token"
+        "no kubeconfig, and not in a pod with a service account token ({problem}); set KUBECONFIG or name a kubeconfig"
     )]
     NotInCluster {
-        /// What is missing.
+        /// The missing file or variable.
         problem: String,
     },
-    /// Certificates, keys or a proxy that cannot be used.
+    /// A certificate, a key or the proxy cannot be used.
     #[error("cannot set up the connection to {url}: {problem}")]
     Setup {
-        /// The server.
+        /// The address of the API server.
         url: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// The system has no thread left.
-    #[error("cannot start the thread that speaks to the API server: {0}")]
+    /// The thread or runtime for requests cannot be started.
+    #[error("cannot start the thread for API requests: {0}")]
     Thread(std::io::Error),
-    /// The name cannot be that of a node.
-    #[error("{0:?} is no name of a node: expected lower case letters, digits, '-' and '.'")]
+    /// Not a valid name of a node.
+    #[error("{0:?} is not a node name: expected lower case letters, digits, '-' and '.'")]
     NodeName(String),
 }
 
 impl Connection {
-    /// As kubectl finds it: this file or those of `KUBECONFIG`, else `~/.kube/config`, in this context or the current
-    /// one; where there is no such file, the service account of this pod.
+    /// Searches as kubectl does: `path`, else the files in `KUBECONFIG`, else `~/.kube/config`, with `context` or the
+    /// current context; without any of these files, the service account of this pod.
     ///
     /// # Errors
-    /// If nothing of that is there, or cannot be used.
+    /// If none of them exists, or the first one that exists cannot be used.
     pub fn find(path: Option<&Path>, context: Option<&str>) -> Result<Self, ConnectionError> {
         if let Some(path) = path {
             return Self::in_context(path, context);
@@ -87,10 +87,10 @@ impl Connection {
         }
     }
 
-    /// As the current context of a kubeconfig says: client certificates, tokens, or a program that makes them.
+    /// Uses the current context of a kubeconfig: client certificates, tokens or a credential plugin.
     ///
     /// # Errors
-    /// If the file, or one that it names, cannot be read or used.
+    /// If the file, or one that it references, cannot be read or used.
     pub fn from_kubeconfig(path: &Path) -> Result<Self, ConnectionError> {
         Self::in_context(path, None)
     }
@@ -118,10 +118,10 @@ impl Connection {
         Ok(Self::new(config))
     }
 
-    /// As the service account of this pod says. Its token is read again when it is renewed.
+    /// Uses the service account of this pod. Its token is read again when it is rotated.
     ///
     /// # Errors
-    /// If this is not a pod with a service account.
+    /// If the process does not run in a pod with a service account token.
     pub fn in_cluster() -> Result<Self, ConnectionError> {
         let config = Config::incluster().map_err(|error| ConnectionError::NotInCluster {
             problem: error.to_string(),
@@ -131,34 +131,34 @@ impl Connection {
 
     fn new(mut config: Config) -> Self {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // A watch is silent for a minute; requests are limited where they are made.
+        // A watch may be idle for a minute; ApiClient limits other requests.
         config.read_timeout = None;
         config.write_timeout = Some(CONNECT_TIMEOUT);
-        // What to do about a failure is decided by who asked.
+        // Callers retry.
         config.default_retry = false;
         Self { config }
     }
 
-    /// The address of the server.
+    /// The address of the API server.
     #[must_use]
     pub fn url(&self) -> String {
         self.config.cluster_url.to_string()
     }
 
-    /// The client. Must be called where a runtime runs.
+    /// Builds the client. Must be called within a Tokio runtime.
     pub(crate) fn client(&self) -> Result<kube::Client, ConnectionError> {
         kube::Client::try_from(self.config.clone()).map_err(|error| ConnectionError::Setup {
             url: self.url(),
-            problem: crate::api::told(&error),
+            problem: crate::api_client::error_chain(&error),
         })
     }
 }
 
-/// What is wrong with a kubeconfig.
+/// Converts the error of reading a kubeconfig.
 fn unusable(path: &Path, error: KubeconfigError) -> ConnectionError {
     match error {
         KubeconfigError::ReadConfig(error, path) => ConnectionError::Unreadable { path, error },
-        // Its text quotes the file, and the file holds secrets.
+        // The text of a parse error quotes the file, which contains secrets.
         KubeconfigError::Parse(_) => ConnectionError::NotKubeconfig {
             path: path.to_owned(),
         },

@@ -1,265 +1,269 @@
-//! [`Events`]: what happened to a pod, where people look for it (`kubectl describe pod`).
+//! [`EventQueue`]: a queue of warnings about pods, written as Kubernetes Events (`kubectl describe pod` shows them).
 //!
-//! The same thing said again about the same pod raises the count of the event that is there. Each node sends a limited
-//! number of them; what does not fit waits, and what waits too long is dropped and counted.
+//! A repeated warning about the same pod increments the count of the existing Event. The rate of writes is limited; when the
+//! queue is full, the oldest warnings are dropped and counted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::{Api, ApiError, escaped, shortened};
-use crate::backoff::{Backoff, random};
+use crate::api_client::{ApiClient, ApiError, percent_encode, truncate};
+use crate::backoff::{RetryBackoff, random};
 
-/// The longest message that the API server takes.
+/// The longest message of an Event that the API server accepts, in bytes.
 pub const MAX_MESSAGE: usize = 1024;
-/// The most events that wait, or are remembered to be counted.
+/// The most queued warnings, and the most Events whose count can be incremented.
 const MAX_EVENTS: usize = 256;
-/// How many may be sent at once, after a time of silence.
+/// Events that may be written at once after an idle time.
 const BURST: u32 = 25;
-/// How often an event is tried.
+/// Attempts to write an Event.
 const ATTEMPTS: u32 = 4;
-/// An event that was last seen this long ago is history: the next one is a new one.
-const FORGET_AFTER: Duration = Duration::from_secs(600);
+/// A warning that repeats later than this creates a new Event.
+const SAME_EVENT_WITHIN: Duration = Duration::from_secs(600);
 
-/// Who speaks.
+/// The reporter of Events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reporter {
-    /// The program, such as `pinfold-agent`.
+pub struct EventReporter {
+    /// The field `reportingComponent`, such as `pinfold-agent`.
     pub component: &'static str,
-    /// Which one of several; for an agent the name of its node.
+    /// The field `reportingInstance`; for an agent the name of its node.
     pub instance: String,
 }
 
-/// How often events are sent.
+/// The rate limit of Events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ration {
-    /// One event is sent in this time on average, a burst of 25 aside.
+pub struct EventRate {
+    /// Average time between two writes, after a burst of 25.
     pub interval: Duration,
-    /// The least time between two updates of one event.
-    pub repeat: Duration,
+    /// The least time between two updates of one Event.
+    pub update_interval: Duration,
 }
 
-impl Default for Ration {
+impl Default for EventRate {
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(5),
-            repeat: Duration::from_secs(30),
+            update_interval: Duration::from_secs(30),
         }
     }
 }
 
-/// What became of an event.
+/// The outcome of writing an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It was created or raised.
+pub enum EventOutcome {
+    /// The Event was created or its count incremented.
     Sent,
-    /// A request failed, and is made again.
+    /// A request failed; it may be retried.
     Failed,
-    /// The server does not take it.
+    /// The server rejected the Event, or all attempts failed.
     Rejected(ApiError),
-    /// So many were lost.
+    /// This many warnings were dropped.
     Dropped(u64),
 }
 
-/// Something that happened to a pod and that somebody should know.
+/// A warning about a pod, to be written as an Event of type `Warning`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The pod's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// Its id.
+    /// The pod's uid.
     pub uid: String,
-    /// In one word, such as `TopologyAffinityError`.
+    /// The reason, such as `TopologyAffinityError`.
     pub reason: String,
-    /// In sentences; cut to [`MAX_MESSAGE`] bytes.
+    /// The message; cut to [`MAX_MESSAGE`] bytes.
     pub message: String,
 }
 
-/// Takes warnings. All copies are the same.
+/// The queue of warnings. Clones share the queue.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
-    shared: Arc<Shared>,
+pub struct EventQueue {
+    shared: Arc<SharedWarnings>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    waiting: Mutex<Waiting>,
-    new: Notify,
+struct SharedWarnings {
+    queue: Mutex<WarningQueue>,
+    /// Wakes the sender.
+    added: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    heard: VecDeque<Heard>,
-    /// How many were dropped for want of room.
-    lost: u64,
+struct WarningQueue {
+    warnings: VecDeque<CountedWarning>,
+    /// Warnings that were dropped because the queue was full.
+    dropped: u64,
 }
 
-/// A warning, how often it came, and when.
+/// A warning, how often it was given, and when.
 #[derive(Debug)]
-struct Heard {
+struct CountedWarning {
     warning: Warning,
     count: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
-impl Events {
-    /// Tells about it in the cluster. Never waits.
+impl EventQueue {
+    /// Queues a warning. Never blocks.
     pub fn warn(&self, mut warning: Warning) {
-        warning.message = shortened(&warning.message, MAX_MESSAGE);
+        warning.message = truncate(&warning.message, MAX_MESSAGE);
         let now = Timestamp::now();
-        let mut waiting = self.waiting();
-        let known = waiting
-            .heard
+        let mut queue = self.queue();
+        let known = queue
+            .warnings
             .iter_mut()
-            .find(|heard| heard.warning == warning);
-        if let Some(heard) = known {
-            heard.count = heard.count.saturating_add(1);
-            heard.last = now;
+            .find(|known| known.warning == warning);
+        if let Some(known) = known {
+            known.count = known.count.saturating_add(1);
+            known.last = now;
         } else {
-            // The newest is worth most.
-            if waiting.heard.len() >= MAX_EVENTS {
-                waiting.heard.pop_front();
-                waiting.lost += 1;
+            // A full queue drops the oldest.
+            if queue.warnings.len() >= MAX_EVENTS {
+                queue.warnings.pop_front();
+                queue.dropped += 1;
             }
-            waiting.heard.push_back(Heard {
+            queue.warnings.push_back(CountedWarning {
                 warning,
                 count: 1,
                 first: now,
                 last: now,
             });
         }
-        drop(waiting);
-        self.shared.new.notify_one();
+        drop(queue);
+        self.shared.added.notify_one();
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        let waiting = self.shared.waiting.lock();
-        waiting.unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, WarningQueue> {
+        let queue = self.shared.queue.lock();
+        queue.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Waiting {
-        std::mem::take(&mut *self.waiting())
+    fn take(&self) -> WarningQueue {
+        std::mem::take(&mut *self.queue())
     }
 }
 
-/// An event that is, or will be, in the cluster.
-struct Record {
-    heard: Heard,
-    /// Its name there, if it is there.
-    sent_as: Option<String>,
-    /// There is something to say.
+/// An Event that was written, or is to be written.
+struct EventRecord {
+    counted: CountedWarning,
+    /// The name of the Event, if it was written.
+    name: Option<String>,
+    /// Whether the Event is to be written or updated.
     pending: bool,
-    /// Not before.
+    /// The earliest time of the next write.
     due: Instant,
-    touched: Instant,
+    last_warning: Instant,
     attempts: u32,
 }
 
-/// Sends what is to be said, for ever.
-pub struct Teller {
-    api: Api,
-    reporter: Reporter,
-    events: Events,
-    ration: Ration,
-    tell: Box<dyn Fn(Fate) + Send + Sync>,
-    records: Vec<Record>,
-    /// Up to when the events that were sent use up our share.
+/// Writes the queued warnings as Events.
+pub struct EventSender {
+    api: ApiClient,
+    reporter: EventReporter,
+    events: EventQueue,
+    rate: EventRate,
+    on_outcome: Box<dyn Fn(EventOutcome) + Send + Sync>,
+    records: Vec<EventRecord>,
+    /// When the rate limit would be used up by the writes so far, without a burst.
     used_until: Instant,
-    backoff: Backoff,
+    backoff: RetryBackoff,
 }
 
-impl Teller {
-    /// Sends what `events` takes. `tell` hears what becomes of it and must not wait.
+impl EventSender {
+    /// Writes the warnings queued in `events`. `on_outcome` is called after every request and must not block.
     #[must_use]
     pub fn new(
-        api: Api,
-        reporter: Reporter,
-        events: Events,
-        ration: Ration,
-        backoff: Backoff,
-        tell: impl Fn(Fate) + Send + Sync + 'static,
+        api: ApiClient,
+        reporter: EventReporter,
+        events: EventQueue,
+        rate: EventRate,
+        backoff: RetryBackoff,
+        on_outcome: impl Fn(EventOutcome) + Send + Sync + 'static,
     ) -> Self {
         Self {
             api,
             reporter,
             events,
-            ration,
-            tell: Box::new(tell),
+            rate,
+            on_outcome: Box::new(on_outcome),
             records: Vec::new(),
             used_until: Instant::now(),
             backoff,
         }
     }
 
-    /// Never ends.
+    /// Writes Events until the future is dropped.
     pub async fn run(mut self) {
         loop {
-            self.absorb();
+            self.take_queued();
             let pending = self.records.iter().enumerate();
             let pending = pending.filter(|(_, record)| record.pending);
             let next = pending.min_by_key(|(_, record)| record.due);
-            let next = next.map(|(index, record)| (index, record.due.max(self.share_at())));
+            let next = next.map(|(index, record)| (index, record.due.max(self.next_allowed())));
             match next {
                 Some((index, due)) if due <= Instant::now() => self.send(index).await,
-                Some((_, due)) => drop(timeout_at(due, self.events.shared.new.notified()).await),
-                None => self.events.shared.new.notified().await,
+                Some((_, due)) => drop(timeout_at(due, self.events.shared.added.notified()).await),
+                None => self.events.shared.added.notified().await,
             }
         }
     }
 
-    /// When our share allows the next event.
-    fn share_at(&self) -> Instant {
-        let burst = self.ration.interval * (BURST - 1);
+    /// When the rate limit allows the next write.
+    fn next_allowed(&self) -> Instant {
+        let burst = self.rate.interval * (BURST - 1);
         self.used_until
             .checked_sub(burst)
             .unwrap_or_else(Instant::now)
     }
 
-    /// Takes over what came in.
-    fn absorb(&mut self) {
+    /// Moves the queued warnings into the records.
+    fn take_queued(&mut self) {
         let now = Instant::now();
         self.records
-            .retain(|record| record.pending || now - record.touched < FORGET_AFTER);
-        let Waiting { heard, mut lost } = self.events.take();
-        for heard in heard {
+            .retain(|record| record.pending || now - record.last_warning < SAME_EVENT_WITHIN);
+        let WarningQueue {
+            warnings,
+            mut dropped,
+        } = self.events.take();
+        for counted in warnings {
             let known = self
                 .records
                 .iter_mut()
-                .find(|record| record.heard.warning == heard.warning);
+                .find(|record| record.counted.warning == counted.warning);
             if let Some(record) = known {
-                record.heard.count = record.heard.count.saturating_add(heard.count);
-                record.heard.last = heard.last;
+                record.counted.count = record.counted.count.saturating_add(counted.count);
+                record.counted.last = counted.last;
                 record.pending = true;
-                record.touched = now;
+                record.last_warning = now;
                 continue;
             }
             if self.records.len() >= MAX_EVENTS {
                 let done = self.records.iter().position(|record| !record.pending);
-                lost += u64::from(done.is_none());
+                dropped += u64::from(done.is_none());
                 self.records.remove(done.unwrap_or(0));
             }
-            self.records.push(Record {
-                heard,
-                sent_as: None,
+            self.records.push(EventRecord {
+                counted,
+                name: None,
                 pending: true,
                 due: now,
-                touched: now,
+                last_warning: now,
                 attempts: 0,
             });
         }
-        self.lose(lost);
+        self.report_dropped(dropped);
     }
 
-    fn lose(&self, lost: u64) {
-        if lost > 0 {
-            (self.tell)(Fate::Dropped(lost));
+    fn report_dropped(&self, dropped: u64) {
+        if dropped > 0 {
+            (self.on_outcome)(EventOutcome::Dropped(dropped));
         }
     }
 
@@ -268,16 +272,19 @@ impl Teller {
             return;
         };
         let now = Instant::now();
-        self.used_until = self.used_until.max(now) + self.ration.interval;
-        let warning = &record.heard.warning;
-        let all = format!("/api/v1/namespaces/{}/events", escaped(&warning.namespace));
-        let outcome = match &record.sent_as {
+        self.used_until = self.used_until.max(now) + self.rate.interval;
+        let warning = &record.counted.warning;
+        let all = format!(
+            "/api/v1/namespaces/{}/events",
+            percent_encode(&warning.namespace)
+        );
+        let outcome = match &record.name {
             Some(name) => {
                 let body = json!({
-                    "count": record.heard.count,
-                    "lastTimestamp": written(record.heard.last),
+                    "count": record.counted.count,
+                    "lastTimestamp": rfc3339(record.counted.last),
                 });
-                let path = format!("{all}/{}", escaped(name));
+                let path = format!("{all}/{}", percent_encode(name));
                 self.api
                     .merge_patch(&path, &body)
                     .await
@@ -285,14 +292,14 @@ impl Teller {
             }
             None => {
                 let name = event_name(&warning.name);
-                let body = event(&name, &self.reporter, &record.heard);
+                let body = event(&name, &self.reporter, &record.counted);
                 self.api.post(&all, &body).await.map(|_| name)
             }
         };
-        self.note(index, outcome);
+        self.record_outcome(index, outcome);
     }
 
-    fn note(&mut self, index: usize, outcome: Result<String, ApiError>) {
+    fn record_outcome(&mut self, index: usize, outcome: Result<String, ApiError>) {
         let Some(record) = self.records.get_mut(index) else {
             return;
         };
@@ -300,41 +307,41 @@ impl Teller {
         let error = match outcome {
             Ok(name) => {
                 self.backoff.reset();
-                (self.tell)(Fate::Sent);
-                record.sent_as = Some(name);
+                (self.on_outcome)(EventOutcome::Sent);
+                record.name = Some(name);
                 record.pending = false;
                 record.attempts = 0;
-                record.due = now + self.ration.repeat;
+                record.due = now + self.rate.update_interval;
                 return;
             }
             Err(error) => error,
         };
-        (self.tell)(Fate::Failed);
+        (self.on_outcome)(EventOutcome::Failed);
         record.attempts += 1;
-        let gone = record.sent_as.is_some() && error.code() == Some(404);
-        // The server keeps events for an hour: one that it forgot is written anew.
+        let gone = record.name.is_some() && error.code() == Some(404);
+        // The API server deletes Events after an hour: create it again.
         if gone {
-            record.sent_as = None;
+            record.name = None;
         }
-        // A rejection stays a rejection: the namespace is gone, or we may not.
-        let hopeless = error
+        // Would be rejected again: the namespace is deleted, or RBAC forbids it.
+        let permanent = error
             .code()
             .is_some_and(|code| (400..500).contains(&code) && code != 429);
-        if (hopeless && !gone) || record.attempts >= ATTEMPTS {
+        if (permanent && !gone) || record.attempts >= ATTEMPTS {
             self.records.remove(index);
-            (self.tell)(Fate::Rejected(error));
-            return self.lose(1);
+            (self.on_outcome)(EventOutcome::Rejected(error));
+            return self.report_dropped(1);
         }
         record.due = now + self.backoff.next();
     }
 }
 
-/// A time as the API server reads it.
-fn written(time: Timestamp) -> String {
+/// Formats a time as the API server's type `Time`, in whole seconds.
+fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A name that nobody else has, and not longer than names may be.
+/// A random name for an Event about `pod`, within the length limit of names.
 fn event_name(pod: &str) -> String {
     const LONGEST: usize = 253 - 17;
     let end = pod.floor_char_boundary(LONGEST);
@@ -342,9 +349,9 @@ fn event_name(pod: &str) -> String {
     format!("{}.{:016x}", pod.trim_end_matches(['-', '.']), random())
 }
 
-fn event(name: &str, reporter: &Reporter, heard: &Heard) -> Value {
-    let warning = &heard.warning;
-    let Reporter {
+fn event(name: &str, reporter: &EventReporter, counted: &CountedWarning) -> Value {
+    let warning = &counted.warning;
+    let EventReporter {
         component,
         instance,
     } = reporter;
@@ -365,8 +372,8 @@ fn event(name: &str, reporter: &Reporter, heard: &Heard) -> Value {
         "source": { "component": component, "host": instance },
         "reportingComponent": component,
         "reportingInstance": instance,
-        "firstTimestamp": written(heard.first),
-        "lastTimestamp": written(heard.last),
-        "count": heard.count,
+        "firstTimestamp": rfc3339(counted.first),
+        "lastTimestamp": rfc3339(counted.last),
+        "count": counted.count,
     })
 }

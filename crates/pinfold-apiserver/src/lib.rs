@@ -1,56 +1,56 @@
-//! The API server, asked within limits: requests, lists that are followed, events.
+//! A client of the Kubernetes API server: bounded requests, reflectors (list and watch), pod events.
 //!
 //! ```text
-//! Connection ──► Api: one request, bounded in time and size
-//!                 ├──► snapshot: all objects of some kinds, once
-//!                 ├──► Follower: list, then watch; a Sink hears of every object
-//!                 └──► Events: what happened to pods, counted and rationed
+//! Connection ──► ApiClient: one request, bounded in time and size
+//!                 ├──► snapshot: all objects of some resources, once
+//!                 ├──► Reflector: list, then watch; keeps a Store up to date
+//!                 └──► EventQueue: warnings about pods, counted and rate limited
 //! ```
 //!
-//! Objects go in and out as JSON; what they mean is their owner's affair. Nothing here panics on what a server says, and
-//! nothing of a credential is ever shown.
+//! Objects are passed as JSON; the caller parses them. Nothing here panics on a malformed response, and no error or log
+//! line contains a credential.
 
-mod api;
+mod api_client;
 mod backoff;
 mod connection;
 pub mod events;
-pub mod follow;
 pub mod object;
+pub mod reflector;
 pub mod snapshot;
 
-pub use api::{Api, ApiError, escaped, shortened};
-pub use backoff::{Backoff, jitter, random};
+pub use api_client::{ApiClient, ApiError, percent_encode, truncate};
+pub use backoff::{RetryBackoff, jitter, random};
 pub use connection::{Connection, ConnectionError};
-pub use events::{Events, MAX_MESSAGE, Warning};
-pub use follow::{Follower, Note, Sink, Source};
+pub use events::{EventQueue, MAX_MESSAGE, Warning};
+pub use reflector::{Reflector, ReflectorStatus, Store, WatchTarget};
 
 use std::time::Duration;
 
-/// How long requests take, and how failures are tried again.
+/// The timeout of requests and the delays between retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// The longest that one request may take.
-    pub request: Duration,
-    /// The wait after a first failure; it doubles with every further one.
-    pub first_retry: Duration,
-    /// The longest wait after a failure.
-    pub longest_retry: Duration,
+pub struct RetryPolicy {
+    /// The timeout of one request.
+    pub request_timeout: Duration,
+    /// The delay after the first failure; it doubles with every further one.
+    pub first_delay: Duration,
+    /// The longest delay.
+    pub max_delay: Duration,
 }
 
-impl Patience {
-    /// The waits, one after the other.
+impl RetryPolicy {
+    /// The delays between retries.
     #[must_use]
-    pub fn backoff(&self) -> Backoff {
-        Backoff::new(self.first_retry, self.longest_retry)
+    pub fn backoff(&self) -> RetryBackoff {
+        RetryBackoff::new(self.first_delay, self.max_delay)
     }
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            request: Duration::from_secs(10),
-            first_retry: Duration::from_millis(500),
-            longest_retry: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(10),
+            first_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(30),
         }
     }
 }

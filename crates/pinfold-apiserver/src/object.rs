@@ -1,8 +1,8 @@
-//! Objects as the server sends them.
+//! Helpers for API objects as JSON values.
 
 use serde_json::Value;
 
-/// `namespace/name`, or the name alone, as far as the object says.
+/// `namespace/name`, or the name alone for cluster-scoped objects; `?` if the object has no name.
 #[must_use]
 pub fn full_name(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str();
@@ -13,7 +13,7 @@ pub fn full_name(object: &Value) -> String {
     }
 }
 
-/// Takes out of an object who wrote what: most of it, and it decides nothing.
+/// Removes `managedFields`: often most of an object, and never used here.
 pub fn prune(object: &mut Value) {
     let meta = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(meta) = meta {

@@ -1,130 +1,142 @@
-//! [`snapshot`]: all objects of some kinds as they are right now, in bounded pages, for programs that ask once and end.
+//! [`snapshot`]: lists all objects of some resources once, in bounded pages, for command line programs.
 
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use crate::api::{Api, ApiError, escaped};
+use crate::api_client::{ApiClient, ApiError, percent_encode};
 use crate::connection::{Connection, ConnectionError};
 
-/// The longest that one page may take.
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
-/// The longest that all of it may take.
-const WHOLE_LIMIT: Duration = Duration::from_secs(300);
-/// A list that changes too fast to be read to its end is begun anew so often.
-const MOST_STARTS: usize = 3;
+/// Timeout of one page.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of the whole snapshot.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(300);
+/// How often a list is restarted whose continue token expired.
+const MAX_RESTARTS: usize = 3;
 
-/// A kind of objects.
+/// A resource to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Paths of its list, such as `/api/v1/pods`: the first that the server serves and allows is taken.
+pub struct ListRequest {
+    /// Paths of the list, such as `/api/v1/pods`; the first that the server serves and permits is used.
     pub paths: Vec<String>,
     /// A field selector; empty for all objects.
-    pub fields: String,
+    pub field_selector: String,
     /// The most objects in one page.
-    pub page: usize,
+    pub page_size: usize,
     /// The most objects that are read.
-    pub most: usize,
+    pub max_objects: usize,
 }
 
-/// What came of one kind.
+/// The result of listing one resource.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Listed {
-    /// All objects there are, and the path they came from.
+pub enum ListResult {
+    /// All objects.
     All {
-        /// The path.
+        /// The path that was listed.
         path: String,
-        /// The objects; in a list they do not say what they are.
+        /// The objects; list items have no `apiVersion` and `kind`.
         objects: Vec<Value>,
     },
-    /// The server says no to all paths; what it said to the last one.
+    /// The server rejected all paths; the error of the last one.
     Rejected(ApiError),
-    /// There are more objects than are read.
+    /// There are more objects than `max_objects`.
     TooMany {
-        /// How many are read.
-        most: usize,
+        /// The limit.
+        max_objects: usize,
     },
 }
 
-/// Why there is no snapshot at all.
+/// Errors that make the whole snapshot fail.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    /// There is no way to the server.
+    /// The connection cannot be set up.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The server does not answer, or not with lists.
+    /// A request failed, or the response is not a list.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
 
-/// Lists all kinds, one after the other.
+/// Lists the resources one after the other.
 ///
 /// # Errors
-/// If the server cannot be reached or makes no sense. A server that says no to a kind is part of the answer.
-pub fn snapshot(connection: &Connection, wanted: &[Wanted]) -> Result<Vec<Listed>, SnapshotError> {
+/// If the server cannot be reached or a response is malformed. A rejected resource is a [`ListResult`], not an error.
+pub fn snapshot(
+    connection: &Connection,
+    requests: &[ListRequest],
+) -> Result<Vec<ListResult>, SnapshotError> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(ConnectionError::Thread)?;
     let listed = runtime.block_on(async {
-        let api = Api::new(connection, PAGE_LIMIT)?;
-        let deadline = Instant::now() + WHOLE_LIMIT;
-        let mut all = Vec::with_capacity(wanted.len());
-        for kind in wanted {
-            all.push(list(&api, kind, deadline).await?);
+        let api = ApiClient::new(connection, PAGE_TIMEOUT)?;
+        let deadline = Instant::now() + SNAPSHOT_TIMEOUT;
+        let mut all = Vec::with_capacity(requests.len());
+        for request in requests {
+            all.push(list(&api, request, deadline).await?);
         }
         Ok(all)
     });
-    // A name that is being looked up right now is nothing to wait for.
+    // Does not wait for a DNS lookup that is still running.
     runtime.shutdown_background();
     listed
 }
 
-/// Lists one kind from the first path that is served and allowed.
-async fn list(api: &Api, kind: &Wanted, deadline: Instant) -> Result<Listed, ApiError> {
+/// Lists one resource from the first path that is served and permitted.
+async fn list(
+    api: &ApiClient,
+    request: &ListRequest,
+    deadline: Instant,
+) -> Result<ListResult, ApiError> {
     let mut rejected = None;
-    for path in &kind.paths {
-        let mut starts = 0;
+    for path in &request.paths {
+        let mut restarts = 0;
         loop {
-            match pages(api, kind, path, deadline).await {
+            match pages(api, request, path, deadline).await {
                 Err(error) if matches!(error.code(), Some(401 | 403 | 404 | 405)) => {
                     rejected = Some(error);
                     break;
                 }
-                // The list went on without us.
-                Err(error) if error.code() == Some(410) && starts < MOST_STARTS => starts += 1,
+                // The continue token expired: start from the first page.
+                Err(error) if error.code() == Some(410) && restarts < MAX_RESTARTS => restarts += 1,
                 Err(error) => return Err(error),
-                Ok(None) => return Ok(Listed::TooMany { most: kind.most }),
+                Ok(None) => {
+                    let max_objects = request.max_objects;
+                    return Ok(ListResult::TooMany { max_objects });
+                }
                 Ok(Some(objects)) => {
                     let path = path.clone();
-                    return Ok(Listed::All { path, objects });
+                    return Ok(ListResult::All { path, objects });
                 }
             }
         }
     }
-    Ok(Listed::Rejected(rejected.unwrap_or(ApiError::Garbage {
-        path: String::new(),
-        expected: "a path to ask for",
-    })))
+    Ok(ListResult::Rejected(rejected.unwrap_or(
+        ApiError::Malformed {
+            path: String::new(),
+            expected: "a path to list",
+        },
+    )))
 }
 
-/// All pages of a list; `None` if they are too many.
+/// The objects of all pages; `None` if they are more than `max_objects`.
 async fn pages(
-    api: &Api,
-    kind: &Wanted,
+    api: &ApiClient,
+    request: &ListRequest,
     path: &str,
     deadline: Instant,
 ) -> Result<Option<Vec<Value>>, ApiError> {
     let mut objects = Vec::new();
-    let mut size = kind.page.max(1);
+    let mut size = request.page_size.max(1);
     let mut token = String::new();
     loop {
         if Instant::now() > deadline {
-            return Err(ApiError::TimedOut(WHOLE_LIMIT));
+            return Err(ApiError::TimedOut(SNAPSHOT_TIMEOUT));
         }
-        let mut page = match api.get(&address(path, kind, size, &token)).await {
-            // Halves until a page can be read.
+        let mut page = match api.get(&page_path(path, request, size, &token)).await {
+            // Halves the page until it is small enough.
             Err(ApiError::TooLarge { .. }) if size > 1 => {
                 size /= 2;
                 continue;
@@ -132,12 +144,12 @@ async fn pages(
             page => page?,
         };
         let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) else {
-            return Err(ApiError::Garbage {
+            return Err(ApiError::Malformed {
                 path: path.to_owned(),
                 expected: "a list",
             });
         };
-        if objects.len().saturating_add(items.len()) > kind.most {
+        if objects.len().saturating_add(items.len()) > request.max_objects {
             return Ok(None);
         }
         objects.extend(items);
@@ -149,14 +161,15 @@ async fn pages(
     }
 }
 
-fn address(path: &str, kind: &Wanted, size: usize, token: &str) -> String {
-    let mut address = format!("{path}?limit={size}");
-    for (key, value) in [("fieldSelector", kind.fields.as_str()), ("continue", token)] {
+fn page_path(path: &str, request: &ListRequest, size: usize, token: &str) -> String {
+    let mut full = format!("{path}?limit={size}");
+    let selector = request.field_selector.as_str();
+    for (key, value) in [("fieldSelector", selector), ("continue", token)] {
         if !value.is_empty() {
-            address.push_str(&format!("&{key}={}", escaped(value)));
+            full.push_str(&format!("&{key}={}", percent_encode(value)));
         }
     }
-    address
+    full
 }
 
 #[cfg(test)]
@@ -164,15 +177,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_server_says_breaks_out_of_an_address() {
-        let kind = Wanted {
+    fn a_continue_token_cannot_change_the_path_or_the_query() {
+        let request = ListRequest {
             paths: Vec::new(),
-            fields: "status.phase!=Failed".to_owned(),
-            page: 50,
-            most: 100,
+            field_selector: "status.phase!=Failed".to_owned(),
+            page_size: 50,
+            max_objects: 100,
         };
         assert_eq!(
-            address("/api/v1/pods", &kind, 25, "a&b=c/../d"),
+            page_path("/api/v1/pods", &request, 25, "a&b=c/../d"),
             "/api/v1/pods?limit=25&fieldSelector=status.phase%21%3DFailed&continue=a%26b%3Dc%2F..%2Fd"
         );
     }

@@ -84,7 +84,7 @@ mod rejection_summary;
 
 use evaluation_cache::{CacheEntry, EvaluationCache, NO_GENERATION};
 use interner::Interner;
-use node::PodHoldings;
+use node::PodReservation;
 use node_index::NodeIndex;
 use prefilter_cache::PrefilterCache;
 
@@ -127,7 +127,7 @@ struct NodeSlot {
 #[derive(Clone, Debug, PartialEq)]
 struct PlacedPod {
     node: NodeName,
-    holdings: PodHoldings,
+    holdings: PodReservation,
 }
 
 impl Default for Cluster {
@@ -168,15 +168,15 @@ impl Cluster {
         self.interner.intern(&mut node);
         let mut pods = BTreeSet::new();
         if let Dialect::Kubelet(ledger) = node.dialect() {
-            for (uid, resident) in ledger.state().admitted_pods() {
+            for (uid, admitted) in ledger.state().admitted_pods() {
                 // A pod that several ledgers hold belongs to the node that was inserted first.
                 if let Entry::Vacant(new) = self.pods.entry(uid.clone()) {
-                    let requests = Amounts::of(&effective_requests(&resident.pod));
+                    let requests = Amounts::of(&effective_requests(&admitted.pod));
                     new.insert(PlacedPod {
                         node: name.clone(),
-                        holdings: PodHoldings {
+                        holdings: PodReservation {
                             requests,
-                            ..PodHoldings::default()
+                            ..PodReservation::default()
                         },
                     });
                     pods.insert(uid.clone());

@@ -36,4 +36,4 @@ pub use packed::{PackingOptions, take_packed};
 pub use pod_level::PodCpuRejection;
 pub use state::{ContainerCpus, CpuEdit, CpuEdits, CpuState, StaleCpuEdit};
 pub use static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
-pub use take::{CpuOrder, TakeError};
+pub use take::{CpuSortingStrategy, TakeError};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The resource managers do not change the state; they return edits, and the edits of one event are applied together. A
-//! rejected pod leaves nothing behind, except under [`Fidelity::Exact`], where it leaves what it leaves in the kubelet.
+//! rejected pod leaves nothing behind, except under [`Fidelity::Exact`], where it keeps what it keeps in the kubelet.
 //!
 //! [`Fidelity::Exact`]: crate::fidelity::Fidelity::Exact
 
@@ -31,7 +31,7 @@ mod state;
 mod transaction;
 mod what_if;
 
-use transaction::Transaction;
+use transaction::LedgerTransaction;
 
 pub use audit::AuditFinding;
 pub use change::{Change, ChangeConflict, Edit, LedgerEvent};
@@ -76,7 +76,7 @@ pub enum LedgerError {
     /// The pod has no app containers.
     #[error("pod {0} has no containers")]
     NoContainers(PodUid),
-    /// Two containers have the same name, so their assignments could not be told apart.
+    /// Two containers have the same name, so their assignments could not be distinguished.
     #[error("pod {pod} has two containers named {container}")]
     DuplicateContainer {
         /// The pod.
@@ -170,7 +170,7 @@ impl Ledger {
         resource: ResourceName,
         devices: Option<AdvertisedDevices>,
     ) -> Option<Change> {
-        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         transaction.set_devices(resource.clone(), devices);
         transaction.finish(LedgerEvent::DevicesChanged(resource))
     }

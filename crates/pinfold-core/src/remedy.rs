@@ -35,7 +35,7 @@ mod request_change;
 mod settings;
 mod trial;
 
-use trial::Trial;
+use trial::RemedyTrial;
 
 pub use moves::{Defragmentation, Move, MovePlan, MoveStep, defragment};
 
@@ -215,7 +215,7 @@ pub fn find(
     let Some(rejection) = found.decision.rejection() else {
         return Ok(found);
     };
-    let mut trial = Trial::new(plugins, effort.admissions.saturating_sub(1));
+    let mut trial = RemedyTrial::new(plugins, effort.admissions.saturating_sub(1));
 
     let mut fitting = settings::remedies(ledger, pod, &mut trial);
     let share = trial.left / 2;

@@ -1,4 +1,4 @@
-//! What must hold on every machine after every history: random machines, settings, pods and events.
+//! Properties of every ledger after every event: random machines, settings, pods and events.
 //!
 //! `PINFOLD_CASES=N` runs more histories than the default; the seed of a failing one is printed.
 
@@ -9,7 +9,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Change;
 
 #[test]
-fn the_books_balance_after_every_event() {
+fn the_audit_finds_nothing_after_every_event() {
     let mut admitted = 0;
     let mut rejected = 0;
     for seed in histories() {
@@ -33,7 +33,7 @@ fn the_books_balance_after_every_event() {
 }
 
 #[test]
-fn every_change_can_be_replayed_undone_and_written_down() {
+fn every_change_can_be_replayed_undone_and_serialized() {
     for seed in histories() {
         play(seed, |before, after, change| {
             let Some(change) = change else {
@@ -61,15 +61,15 @@ fn every_change_can_be_replayed_undone_and_written_down() {
 }
 
 #[test]
-fn a_pod_that_came_and_went_leaves_the_ledger_as_it_was() {
+fn a_released_pod_leaves_the_ledger_as_it_was() {
     for seed in histories() {
         play(seed, |_, after, _| {
             let mut random = Random(seed + 77);
-            let guest = pod(&mut random, 1_000);
+            let pod = pod(&mut random, 1_000);
             let mut copy = after.clone();
-            let admission = copy.admit(&guest, &mut NoPreference).expect("a new pod");
+            let admission = copy.admit(&pod, &mut NoPreference).expect("a new pod");
             if admission.decision.is_admitted() {
-                copy.release(&guest.uid).expect("it was admitted");
+                copy.release(&pod.uid).expect("it was admitted");
             }
             let (left, right) = (copy.state(), after.state());
             assert_eq!(left.cpus(), right.cpus(), "seed {seed}");
@@ -81,13 +81,13 @@ fn a_pod_that_came_and_went_leaves_the_ledger_as_it_was() {
 }
 
 #[test]
-fn a_rejected_pod_leaves_no_trace_and_is_explained() {
+fn a_rejected_pod_leaves_the_ledger_unchanged_and_is_explained() {
     for seed in histories() {
         play(seed, |_, after, _| {
             let mut random = Random(seed + 99);
-            let guest = pod(&mut random, 2_000);
+            let pod = pod(&mut random, 2_000);
             let mut copy = after.clone();
-            let admission = copy.admit(&guest, &mut NoPreference).expect("a new pod");
+            let admission = copy.admit(&pod, &mut NoPreference).expect("a new pod");
             let Some(rejection) = admission.decision.rejection() else {
                 return;
             };

@@ -1,6 +1,6 @@
-//! The merge on machines with up to 64 nodes, where no list and no product can say what is right. What can be checked
-//! there: the answer does not depend on the order of resources or on the gaps between node ids, it is a member, and no
-//! neighbour of it would have been better. Cases and seeds as in `merge_random.rs`.
+//! The merge on machines with up to 64 nodes, where no list and no product can serve as reference. Checked there: the
+//! answer does not depend on the order of resources or on gaps between node IDs, it is a member, and no similar mask
+//! would have been better. Cases and seeds as in `merge_random.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,19 +8,20 @@
     reason = "tests on small numbers"
 )]
 
-mod merge_scenes;
+mod merge_cases;
 
 use std::collections::HashSet;
 
-use merge_scenes::{
-    Load, Random, Recipe, SHAPES, Scene, adversarial, check, distances, machine_scene, node, scene,
+use merge_cases::{
+    Load, MergeCase, Random, Recipe, SHAPES, adversarial, case, check, distances, machine_case,
+    node,
 };
 use pinfold_core::hint::{Component, Hint, ResourceHints};
 use pinfold_core::merge::{Budgets, MergeRule, merge, merge_by_families, merge_by_lists};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 
-fn large(random: &mut Random) -> Scene {
+fn large(random: &mut Random) -> MergeCase {
     let recipe = Recipe {
         nodes: (17, 64),
         most_resources: 6,
@@ -37,20 +38,20 @@ fn large(random: &mut Random) -> Scene {
         1 => {
             let resources = random.between(2, 10);
             let closest = random.chance(30);
-            machine_scene(random, 64, resources, Load::Crowded, closest)
+            machine_case(random, 64, resources, Load::Crowded, closest)
         }
-        _ => scene(random, recipe),
+        _ => case(random, recipe),
     }
 }
 
 #[test]
 fn the_order_of_resources_does_not_matter() {
-    check(600, large, |scene| {
-        let merged = merge(&scene.request());
-        let mut other = scene.clone();
+    check(600, large, |case| {
+        let merged = merge(&case.request());
+        let mut other = case.clone();
         other.providers.reverse();
         let reversed = merge(&other.request());
-        other.providers.rotate_left(scene.providers.len() / 2);
+        other.providers.rotate_left(case.providers.len() / 2);
         let rotated = merge(&other.request());
         for other in [reversed, rotated] {
             if merged.facts.exact() && other.facts.exact() {
@@ -62,29 +63,29 @@ fn the_order_of_resources_does_not_matter() {
 }
 
 #[test]
-fn the_answer_is_a_member_and_no_neighbour_with_a_smaller_number_is() {
-    check(400, large, |scene| {
-        let merged = merge(&scene.request());
+fn the_answer_is_reachable_and_no_similar_smaller_mask_is() {
+    check(400, large, |case| {
+        let merged = merge(&case.request());
         let (Some(mask), true) = (merged.hint.mask, merged.facts.exact()) else {
             return;
         };
-        if scene.policy == TopologyPolicy::SingleNumaNode
+        if case.policy == TopologyPolicy::SingleNumaNode
             || merged.facts.decided_by == MergeRule::NoCommonNode
         {
             return;
         }
         let is_member = |mask| match merged.hint.preferred {
-            true => Some(is_preferred(scene, mask)),
-            false => is_reachable(scene, mask),
+            true => Some(is_preferred(case, mask)),
+            false => is_reachable(case, mask),
         };
         assert_ne!(is_member(mask), Some(false), "{mask} is no member");
-        if scene.distances.is_some() {
+        if case.distances.is_some() {
             return;
         }
         let mut random = Random(mask.bits());
         for _ in 0..4 {
             let out = random.one(mask);
-            let into = random.one((scene.nodes - mask) | out);
+            let into = random.one((case.nodes - mask) | out);
             let neighbour = (mask - out) | into;
             if neighbour < mask {
                 assert_ne!(
@@ -107,18 +108,18 @@ fn gaps_between_node_ids_change_nothing() {
         lists: false,
     };
     let make = |random: &mut Random| {
-        let mut scene = scene(random, recipe);
-        scene.distances = None;
-        scene
+        let mut case = case(random, recipe);
+        case.distances = None;
+        case
     };
-    check(4_000, make, |scene| {
-        // Ids 0, 1, 2... become 1, 8, 15...
+    check(4_000, make, |case| {
+        // IDs 0, 1, 2... become 1, 8, 15...
         let spread = |set: NodeSet| -> NodeSet {
             let far = |id: NodeId| node((1 + 7 * id.index()).min(63));
             set.iter().map(far).collect()
         };
-        let mut wide = scene.clone();
-        wide.nodes = spread(scene.nodes);
+        let mut wide = case.clone();
+        wide.nodes = spread(case.nodes);
         for (_, hints) in wide
             .providers
             .iter_mut()
@@ -129,7 +130,7 @@ fn gaps_between_node_ids_change_nothing() {
             }
         }
         let (near, far) = (
-            merge_by_families(&scene.request()),
+            merge_by_families(&case.request()),
             merge_by_families(&wide.request()),
         );
         if near.facts.exact() && far.facts.exact() {
@@ -139,7 +140,7 @@ fn gaps_between_node_ids_change_nothing() {
     });
 }
 
-/// False if some node id is too large to be spread.
+/// False if some node ID is too large to be spread.
 fn spread_hints(hints: &mut ResourceHints, spread: &impl Fn(NodeSet) -> NodeSet) -> bool {
     let ResourceHints::Family(family) = hints else {
         return true;
@@ -186,17 +187,17 @@ fn nodes_that_no_resource_is_on_do_not_matter() {
     };
     check(
         1_000,
-        |random| scene(random, recipe),
-        |scene| {
+        |random| case(random, recipe),
+        |case| {
             let far = |part: &Component| part.universe.iter().any(|node| node.index() > 7);
-            let names_far_nodes = resources(scene).any(|hints| match hints {
+            let names_far_nodes = resources(case).any(|hints| match hints {
                 ResourceHints::Family(family) => family.components.iter().any(far),
                 _ => false,
             });
             if names_far_nodes {
                 return;
             }
-            let mut few = scene.clone();
+            let mut few = case.clone();
             few.nodes = (0..14).map(node).collect();
             few.distances = few
                 .distances
@@ -217,7 +218,7 @@ fn nodes_that_no_resource_is_on_do_not_matter() {
 }
 
 #[test]
-fn machines_of_a_data_centre_are_settled_with_a_fraction_of_the_budgets() {
+fn realistic_machines_need_a_fraction_of_the_budgets() {
     let frugal = Budgets {
         width: 500,
         preferred: 1_000,
@@ -230,10 +231,10 @@ fn machines_of_a_data_centre_are_settled_with_a_fraction_of_the_budgets() {
             for closest in [false, true] {
                 let make = |random: &mut Random| {
                     let resources = random.between(1, 10);
-                    machine_scene(random, nodes, resources, load, closest)
+                    machine_case(random, nodes, resources, load, closest)
                 };
-                check(4, make, |scene| {
-                    let mut request = scene.request();
+                check(4, make, |case| {
+                    let mut request = case.request();
                     request.budgets = frugal;
                     let merged = merge_by_families(&request);
                     assert!(merged.facts.exact(), "{:?}", merged.facts.unfinished);
@@ -243,36 +244,36 @@ fn machines_of_a_data_centre_are_settled_with_a_fraction_of_the_budgets() {
     }
 }
 
-fn resources(scene: &Scene) -> impl Iterator<Item = &ResourceHints> {
-    let rows = scene.providers.iter().flat_map(|provider| &provider.rows);
+fn resources(case: &MergeCase) -> impl Iterator<Item = &ResourceHints> {
+    let rows = case.providers.iter().flat_map(|provider| &provider.rows);
     rows.map(|(_, hints)| hints)
 }
 
-fn is_preferred(scene: &Scene, mask: NodeSet) -> bool {
-    resources(scene).all(|hints| match hints {
+fn is_preferred(case: &MergeCase, mask: NodeSet) -> bool {
+    resources(case).all(|hints| match hints {
         ResourceHints::DontCare => true,
         ResourceHints::Unsatisfiable => false,
         ResourceHints::Family(family) => family.contains(mask) && family.preference.holds(mask),
         ResourceHints::List(list) => list
             .iter()
-            .any(|hint| hint.preferred && hint.mask.is_none_or(|own| own & scene.nodes == mask)),
+            .any(|hint| hint.preferred && hint.mask.is_none_or(|own| own & case.nodes == mask)),
     })
 }
 
-/// Whether `mask` is the AND of one mask per resource: by handing out the nodes outside it to the parts, every way that
+/// Whether `mask` is the AND of one mask per resource: distributes the nodes outside it to the parts in every way that
 /// makes a difference. `None` if there are too many ways.
-fn is_reachable(scene: &Scene, mask: NodeSet) -> Option<bool> {
-    let mut combos: Vec<(NodeSet, Vec<&Component>)> = vec![(scene.nodes, Vec::new())];
-    let single: Vec<Vec<Component>> = resources(scene)
+fn is_reachable(case: &MergeCase, mask: NodeSet) -> Option<bool> {
+    let mut combos: Vec<(NodeSet, Vec<&Component>)> = vec![(case.nodes, Vec::new())];
+    let single: Vec<Vec<Component>> = resources(case)
         .map(|hints| match hints {
             ResourceHints::List(list) if !list.is_empty() => {
-                let masks = list.iter().map(|hint| hint.mask.unwrap_or(scene.nodes));
+                let masks = list.iter().map(|hint| hint.mask.unwrap_or(case.nodes));
                 masks.map(Component::fixed).collect()
             }
             _ => Vec::new(),
         })
         .collect();
-    for (hints, single) in resources(scene).zip(&single) {
+    for (hints, single) in resources(case).zip(&single) {
         let parts: Vec<&Component> = match hints {
             ResourceHints::Family(family) => family.components.iter().collect(),
             ResourceHints::List(_) => single.iter().collect(),
@@ -298,7 +299,7 @@ fn is_reachable(scene: &Scene, mask: NodeSet) -> Option<bool> {
     }
     let mut all_known = true;
     for (within, parts) in combos {
-        match can_hand_out(within - mask, &parts) {
+        match can_distribute(within - mask, &parts) {
             Some(true) => return Some(true),
             Some(false) => {}
             None => all_known = false,
@@ -307,8 +308,8 @@ fn is_reachable(scene: &Scene, mask: NodeSet) -> Option<bool> {
     all_known.then_some(false)
 }
 
-fn can_hand_out(nodes: NodeSet, parts: &[&Component]) -> Option<bool> {
-    // One part that does without all of them is the usual case.
+fn can_distribute(nodes: NodeSet, parts: &[&Component]) -> Option<bool> {
+    // One part that drops all of them is the usual case.
     if parts
         .iter()
         .any(|part| part.contains(part.universe - nodes))
@@ -327,7 +328,7 @@ fn can_hand_out(nodes: NodeSet, parts: &[&Component]) -> Option<bool> {
                 }
                 let mut more = state.clone();
                 more[index] = given;
-                // States with the same room everywhere are one, as long as no groups are involved.
+                // States with the same room everywhere are equal, as long as no groups are involved.
                 let room: Vec<u64> = parts
                     .iter()
                     .zip(&more)

@@ -1,11 +1,11 @@
-//! The merge against the product it replaces, on random scenes.
+//! Compares the merge with the kubelet's product of all hints, on random cases.
 //!
 //! * up to 6 nodes: the full product of all hints = the merge over lists = the merge over families;
 //! * up to 14 nodes: lists = families;
-//! * with starved budgets: every promise about what still holds.
+//! * with tiny budgets: everything that still must hold.
 //!
 //! The default run is short. `PINFOLD_MERGE_CASES=50` runs fifty times as many cases, `PINFOLD_MERGE_SEED=7` other
-//! ones. A failure prints the seed of its scene.
+//! ones. A failure prints the seed of its case.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,9 +13,9 @@
     reason = "tests on small numbers"
 )]
 
-mod merge_scenes;
+mod merge_cases;
 
-use merge_scenes::{Random, Recipe, SHAPES, Scene, adversarial, check, scene};
+use merge_cases::{MergeCase, Random, Recipe, SHAPES, adversarial, case, check};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
     Budgets, Distances, HintSummary, MergeResult, MergeSearch, WidthRange, merge,
@@ -24,9 +24,9 @@ use pinfold_core::merge::{
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
 
-/// The hints of each resource as the kubelet would see them.
-fn written_out(scene: &Scene) -> Vec<Vec<Hint>> {
-    let rows = scene.providers.iter().flat_map(|provider| &provider.rows);
+/// The hints of each resource as the kubelet would list them.
+fn written_out(case: &MergeCase) -> Vec<Vec<Hint>> {
+    let rows = case.providers.iter().flat_map(|provider| &provider.rows);
     rows.map(|(_, hints)| match hints {
         ResourceHints::DontCare => vec![Hint::ANY],
         ResourceHints::Unsatisfiable => vec![Hint::NONE],
@@ -37,9 +37,9 @@ fn written_out(scene: &Scene) -> Vec<Vec<Hint>> {
     .collect()
 }
 
-/// The kubelet's way: every combination, compared pair by pair.
-fn by_product(scene: &Scene, lists: &[Vec<Hint>]) -> Hint {
-    let single = scene.policy == TopologyPolicy::SingleNumaNode;
+/// The kubelet's algorithm: every combination, compared pair by pair.
+fn by_product(case: &MergeCase, lists: &[Vec<Hint>]) -> Hint {
+    let single = case.policy == TopologyPolicy::SingleNumaNode;
     let lists: Vec<Vec<Hint>> = lists
         .iter()
         .map(|list| {
@@ -50,7 +50,7 @@ fn by_product(scene: &Scene, lists: &[Vec<Hint>]) -> Hint {
         })
         .collect();
     let best_width = best_width(&lists);
-    let closest = scene.distances.as_ref().filter(|_| !single);
+    let closest = case.distances.as_ref().filter(|_| !single);
     let mut best: Option<(NodeSet, bool)> = None;
     let mut choice = vec![0; lists.len()];
     if lists.iter().all(|list| !list.is_empty()) {
@@ -59,7 +59,7 @@ fn by_product(scene: &Scene, lists: &[Vec<Hint>]) -> Hint {
             let masks: Vec<NodeSet> = hints.clone().filter_map(|hint| hint.mask).collect();
             let equal = masks.windows(2).all(|pair| pair[0] == pair[1]);
             let preferred = equal && hints.clone().all(|hint| hint.preferred);
-            let mask = masks.iter().fold(scene.nodes, |all, &mask| all & mask);
+            let mask = masks.iter().fold(case.nodes, |all, &mask| all & mask);
             if !mask.is_empty() {
                 best = Some(match best {
                     None => (mask, preferred),
@@ -76,8 +76,8 @@ fn by_product(scene: &Scene, lists: &[Vec<Hint>]) -> Hint {
             choice[turn + 1..].fill(0);
         }
     }
-    let (mask, preferred) = best.unwrap_or((scene.nodes, false));
-    let mask = Some(mask).filter(|&mask| !single || mask != scene.nodes);
+    let (mask, preferred) = best.unwrap_or((case.nodes, false));
+    let mask = Some(mask).filter(|&mask| !single || mask != case.nodes);
     Hint { mask, preferred }
 }
 
@@ -159,13 +159,13 @@ fn assert_same(one: &MergeResult, other: &MergeResult) {
     }
 }
 
-fn assert_lists_equal_families(scene: &Scene) {
-    let request = scene.request();
+fn assert_lists_equal_families(case: &MergeCase) {
+    let request = case.request();
     let lists = merge_by_lists(&request).expect("few nodes");
     let families = merge_by_families(&request);
     match families.facts.exact() {
         true => assert_same(&families, &lists),
-        false => assert_fallback(scene, &families, &lists),
+        false => assert_fallback(case, &families, &lists),
     }
     assert_same(&merge(&request), &lists);
 }
@@ -173,31 +173,31 @@ fn assert_lists_equal_families(scene: &Scene) {
 /// Larger products are not tried.
 const LARGEST_PRODUCT: usize = 300_000;
 
-fn assert_product_equals_lists_equals_families(scene: &Scene) {
-    let lists = written_out(scene);
+fn assert_product_equals_lists_equals_families(case: &MergeCase) {
+    let lists = written_out(case);
     let combinations = lists
         .iter()
         .fold(1, |product: usize, list| product.saturating_mul(list.len()));
     if combinations <= LARGEST_PRODUCT {
-        let by_lists = merge_by_lists(&scene.request()).expect("few nodes");
-        assert_eq!(by_lists.hint, by_product(scene, &lists));
-        if scene.policy == TopologyPolicy::Restricted && !by_lists.hint.preferred {
+        let by_lists = merge_by_lists(&case.request()).expect("few nodes");
+        assert_eq!(by_lists.hint, by_product(case, &lists));
+        if case.policy == TopologyPolicy::Restricted && !by_lists.hint.preferred {
             assert_eq!(by_lists.facts.best_width, best_width(&lists));
         }
     }
-    assert_lists_equal_families(scene);
+    assert_lists_equal_families(case);
 }
 
-/// What must hold when budgets run dry.
-fn assert_fallback(scene: &Scene, found: &MergeResult, exact: &MergeResult) {
+/// What must hold when budgets run out.
+fn assert_fallback(case: &MergeCase, found: &MergeResult, exact: &MergeResult) {
     let unfinished = found.facts.unfinished;
     let mask = found.hint.mask.expect("there is always a mask");
     let gave_up = |questions: &[MergeSearch]| questions.iter().any(|&q| unfinished.contains(q));
     let widths = (mask.len(), exact.hint.mask.unwrap().len());
-    // Never a false "preferred".
+    // An answer is never called preferred without being it.
     if found.hint.preferred {
         assert!(exact.hint.preferred);
-        assert!(is_preferred(scene, mask));
+        assert!(is_preferred(case, mask));
         assert!(widths.0 >= widths.1);
     } else if exact.hint.preferred {
         assert!(gave_up(&[
@@ -205,7 +205,7 @@ fn assert_fallback(scene: &Scene, found: &MergeResult, exact: &MergeResult) {
             MergeSearch::UnknownNodes
         ]));
     }
-    let one_part_each = scene
+    let one_part_each = case
         .providers
         .iter()
         .flat_map(|provider| &provider.rows)
@@ -228,33 +228,33 @@ fn assert_fallback(scene: &Scene, found: &MergeResult, exact: &MergeResult) {
             assert!(found.at_least <= exact.sum && exact.sum <= found.sum);
         }
     }
-    if !found.hint.preferred && scene.nodes.len() <= 6 {
-        let nothing_found = unfinished.contains(MergeSearch::Choices) && mask == scene.nodes;
+    if !found.hint.preferred && case.nodes.len() <= 6 {
+        let nothing_found = unfinished.contains(MergeSearch::Choices) && mask == case.nodes;
         assert!(
-            nothing_found || is_reachable(scene, mask),
+            nothing_found || is_reachable(case, mask),
             "{mask} is not reachable"
         );
     }
 }
 
-fn is_preferred(scene: &Scene, mask: NodeSet) -> bool {
-    written_out(scene).iter().all(|list| {
-        let fits = |hint: &Hint| hint.mask.is_none_or(|own| own & scene.nodes == mask);
+fn is_preferred(case: &MergeCase, mask: NodeSet) -> bool {
+    written_out(case).iter().all(|list| {
+        let fits = |hint: &Hint| hint.mask.is_none_or(|own| own & case.nodes == mask);
         list.iter().any(|hint| hint.preferred && fits(hint))
     })
 }
 
-fn is_reachable(scene: &Scene, mask: NodeSet) -> bool {
-    let mut reachable = vec![scene.nodes];
-    for list in written_out(scene) {
-        let masks = list.iter().map(|hint| hint.mask.unwrap_or(scene.nodes));
+fn is_reachable(case: &MergeCase, mask: NodeSet) -> bool {
+    let mut reachable = vec![case.nodes];
+    for list in written_out(case) {
+        let masks = list.iter().map(|hint| hint.mask.unwrap_or(case.nodes));
         let all = masks.flat_map(|mask| reachable.iter().map(move |&old| old & mask));
         let mut next: Vec<NodeSet> = all.filter(|mask| !mask.is_empty()).collect();
         next.sort_unstable();
         next.dedup();
         reachable = next;
     }
-    reachable.contains(&mask) || reachable.is_empty() && mask == scene.nodes
+    reachable.contains(&mask) || reachable.is_empty() && mask == case.nodes
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn on_few_nodes_the_product_the_lists_and_the_families_agree() {
     ] {
         check(
             10_000,
-            |random| scene(random, recipe),
+            |random| case(random, recipe),
             assert_product_equals_lists_equals_families,
         );
     }
@@ -290,23 +290,23 @@ fn on_up_to_14_nodes_the_lists_and_the_families_agree() {
     };
     check(
         4_000,
-        |random| scene(random, recipe((7, 10), false)),
+        |random| case(random, recipe((7, 10), false)),
         assert_lists_equal_families,
     );
     check(
         800,
-        |random| scene(random, recipe((7, 12), true)),
+        |random| case(random, recipe((7, 12), true)),
         assert_lists_equal_families,
     );
     check(
         60,
-        |random| scene(random, recipe((11, 14), false)),
+        |random| case(random, recipe((11, 14), false)),
         assert_lists_equal_families,
     );
 }
 
 #[test]
-fn on_adversarial_scenes_the_lists_and_the_families_agree() {
+fn on_adversarial_cases_the_lists_and_the_families_agree() {
     let make = |low, high| {
         move |random: &mut Random| {
             let count = random.between(low, high);
@@ -319,21 +319,21 @@ fn on_adversarial_scenes_the_lists_and_the_families_agree() {
 }
 
 #[test]
-fn starved_budgets_keep_every_promise() {
+fn tiny_budgets_keep_every_guarantee() {
     for steps in [0, 1, 2, 5] {
-        let check_with = |scene: &Scene| {
-            if scene.policy == TopologyPolicy::SingleNumaNode {
+        let check_with = |case: &MergeCase| {
+            if case.policy == TopologyPolicy::SingleNumaNode {
                 return;
             }
-            let mut request = scene.request();
+            let mut request = case.request();
             let exact = merge_by_lists(&request).expect("few nodes");
             request.budgets = Budgets::all(steps);
             let found = merge_by_families(&request);
             match found.facts.exact() {
                 true => assert_same(&found, &exact),
-                false => assert_fallback(scene, &found, &exact),
+                false => assert_fallback(case, &found, &exact),
             }
-            // Small machines are exact all the same: they are listed.
+            // Small machines are exact nevertheless: their hints are listed.
             assert_eq!(merge(&request).hint, exact.hint);
             assert!(merge(&request).facts.exact());
         };
@@ -344,7 +344,7 @@ fn starved_budgets_keep_every_promise() {
             largest: 30,
             lists: true,
         };
-        check(4_000, |random| scene(random, recipe), check_with);
+        check(4_000, |random| case(random, recipe), check_with);
         let hard = |random: &mut Random| {
             let shape = random.chance(50).then(|| SHAPES[random.below(5) as usize]);
             adversarial(random, 3 + random.clone().below(6) as usize, shape)

@@ -55,7 +55,7 @@ fn masks(masks: &[(&[i64], bool)]) -> ResourceHints {
     ResourceHints::List(hints.collect())
 }
 
-struct Ask {
+struct TestMerge {
     nodes: NodeSet,
     policy: TopologyPolicy,
     distances: Option<Distances>,
@@ -63,8 +63,8 @@ struct Ask {
     budgets: Budgets,
 }
 
-fn ask<const N: usize>(nodes: NodeSet, hints: [ResourceHints; N]) -> Ask {
-    Ask {
+fn case<const N: usize>(nodes: NodeSet, hints: [ResourceHints; N]) -> TestMerge {
+    TestMerge {
         nodes,
         policy: TopologyPolicy::Restricted,
         distances: None,
@@ -76,7 +76,7 @@ fn ask<const N: usize>(nodes: NodeSet, hints: [ResourceHints; N]) -> Ask {
     }
 }
 
-impl Ask {
+impl TestMerge {
     fn request(&self) -> MergeRequest<'_> {
         MergeRequest {
             nodes: self.nodes,
@@ -104,7 +104,7 @@ impl Ask {
         self
     }
 
-    /// The answer, which must be the same by lists (where they are possible) and by families.
+    /// The answer, which must be the same by lists (where possible) and by families.
     fn merge(&self) -> MergeResult {
         let merged = merge(&self.request());
         assert_eq!(merge_by_families(&self.request()).hint, merged.hint);
@@ -123,7 +123,7 @@ impl Ask {
 fn the_lowest_mask_that_all_prefer_wins() {
     let cpu = sum(2, &[1, 2, 2, 2], 1);
     let memory = sum(8, &[9, 9, 7, 9], 1);
-    let merged = ask(first(4), [cpu, memory]).merge();
+    let merged = case(first(4), [cpu, memory]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), true));
     assert!(merged.admit);
     assert_eq!(merged.facts.decided_by, MergeRule::Preferred);
@@ -131,13 +131,13 @@ fn the_lowest_mask_that_all_prefer_wins() {
 }
 
 #[test]
-fn restricted_rejects_what_best_effort_takes() {
+fn restricted_rejects_what_best_effort_admits() {
     let hints = || [sum(2, &[1, 1], 1), sum(1, &[1, 1], 1)];
     for (policy, admit) in [
         (TopologyPolicy::BestEffort, true),
         (TopologyPolicy::Restricted, false),
     ] {
-        let merged = ask(first(2), hints()).policy(policy).merge();
+        let merged = case(first(2), hints()).policy(policy).merge();
         assert_eq!(merged.hint, Hint::on(set(&[0, 1]), false));
         assert_eq!(merged.admit, admit);
         assert_eq!(merged.facts.best_width, 2);
@@ -150,8 +150,8 @@ fn restricted_rejects_what_best_effort_takes() {
 }
 
 #[test]
-fn the_policy_none_looks_at_nothing() {
-    let merged = ask(first(2), [ResourceHints::Unsatisfiable])
+fn the_policy_none_ignores_hints() {
+    let merged = case(first(2), [ResourceHints::Unsatisfiable])
         .policy(TopologyPolicy::None)
         .merge();
     assert_eq!(merged.hint, Hint::NONE);
@@ -162,7 +162,7 @@ fn the_policy_none_looks_at_nothing() {
 #[test]
 fn single_numa_node_wants_one_node_that_all_prefer() {
     let single = |hints: [ResourceHints; 2], nodes| {
-        ask(first(nodes), hints)
+        case(first(nodes), hints)
             .policy(TopologyPolicy::SingleNumaNode)
             .merge()
     };
@@ -182,16 +182,16 @@ fn single_numa_node_wants_one_node_that_all_prefer() {
     assert_eq!(merged.hint, Hint::NONE);
     assert_eq!(merged.facts.no_preferred, Some(NoPreferred::NoCommonMask));
 
-    // All nodes are no mask, even if there is only one.
+    // All nodes are reported as no mask, even if there is only one.
     let merged = single([sum(1, &[1], 1), ResourceHints::DontCare], 1);
     assert_eq!(merged.hint, Hint::ANY);
     assert!(merged.admit);
 }
 
 #[test]
-fn nobody_with_an_opinion_means_all_nodes() {
-    assert_eq!(ask(first(3), []).merge().hint, Hint::on(first(3), true));
-    let merged = ask(
+fn without_preferences_the_hint_is_all_nodes() {
+    assert_eq!(case(first(3), []).merge().hint, Hint::on(first(3), true));
+    let merged = case(
         first(3),
         [ResourceHints::DontCare, ResourceHints::Unsatisfiable],
     )
@@ -201,22 +201,22 @@ fn nobody_with_an_opinion_means_all_nodes() {
         merged.facts.no_preferred,
         Some(NoPreferred::Unsatisfiable { resource: 1 })
     );
-    // An empty list, and a family without a member, are "cannot" as well.
+    // An empty list, and a family without members, are unsatisfiable as well.
     for hints in [masks(&[]), sum(5, &[1, 1, 1], 1)] {
         assert_eq!(
-            ask(first(3), [hints]).merge().hint,
+            case(first(3), [hints]).merge().hint,
             Hint::on(first(3), false)
         );
     }
     assert_eq!(
-        ask(NodeSet::EMPTY, []).merge().hint,
+        case(NodeSet::EMPTY, []).merge().hint,
         Hint::on(NodeSet::EMPTY, false)
     );
 }
 
 #[test]
 fn equal_results_are_not_equal_masks() {
-    let merged = ask(
+    let merged = case(
         first(2),
         [masks(&[(&[0, 1], true)]), masks(&[(&[0], true)])],
     )
@@ -231,7 +231,7 @@ fn equal_results_are_not_equal_masks() {
 
 #[test]
 fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
-    // What is reachable, given that another resource needs two nodes; the answer, and the rule behind it.
+    // The reachable masks, given that another resource needs two nodes; the answer, and the rule behind it.
     type Row = (&'static [&'static [i64]], &'static [i64], MergeRule);
     let table: [Row; 4] = [
         (&[&[0, 1, 2], &[2, 3], &[3]], &[2, 3], MergeRule::BestWidth),
@@ -241,9 +241,9 @@ fn widths_rank_best_then_narrower_from_wide_to_narrow_then_wider() {
     ];
     for (reachable, answer, rule) in table {
         let list: Vec<(&[i64], bool)> = reachable.iter().map(|&mask| (mask, false)).collect();
-        // Contains all four nodes, so it takes nothing away, and is as narrow as two somewhere else.
+        // Contains all four nodes, so it excludes none, and has a mask of two other nodes.
         let needy = masks(&[(&[0, 1, 2, 3], false), (&[5, 6], false)]);
-        let merged = ask(first(5), [masks(&list), needy]).merge();
+        let merged = case(first(5), [masks(&list), needy]).merge();
         let best_width = list
             .iter()
             .map(|(mask, _)| mask.len())
@@ -273,7 +273,7 @@ fn resources_on_different_nodes_have_nothing_in_common() {
         }],
         1,
     );
-    let merged = ask(first(4), [sum(1, &[1, 1], 1), devices]).merge();
+    let merged = case(first(4), [sum(1, &[1, 1], 1), devices]).merge();
     assert_eq!(merged.hint, Hint::on(first(4), false));
     assert_eq!(merged.facts.decided_by, MergeRule::NoCommonNode);
     assert_eq!(merged.facts.no_preferred, Some(NoPreferred::NoCommonMask));
@@ -291,7 +291,7 @@ fn devices_that_span_nodes_count_once() {
         forced: NodeSet::EMPTY,
         thresholds: [spanning].into_iter().collect(),
     };
-    let merged = ask(first(4), [family([part], 1)]).merge();
+    let merged = case(first(4), [family([part], 1)]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[0]), true));
 }
 
@@ -312,7 +312,7 @@ fn align_by_socket_also_prefers_whole_sockets() {
             },
         ),
     });
-    let merged = ask(first(4), [cpu]).merge();
+    let merged = case(first(4), [cpu]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[2, 3]), true));
 }
 
@@ -324,7 +324,7 @@ fn prefer_closest_breaks_ties_inside_a_width() {
         &[40, 40, 10, 40],
         &[40, 20, 40, 10],
     ];
-    let merged = ask(first(4), [sum(2, &[1, 1, 1, 1], 2)])
+    let merged = case(first(4), [sum(2, &[1, 1, 1, 1], 2)])
         .closest(&far)
         .merge();
     assert_eq!(merged.hint, Hint::on(set(&[1, 3]), true));
@@ -333,46 +333,46 @@ fn prefer_closest_breaks_ties_inside_a_width() {
         at_least: 60,
     };
     assert_eq!(merged.facts.distance, Some(sum_of_pair));
-    // The same where nothing is preferred.
-    let merged = ask(first(4), [sum(2, &[1, 1, 1, 1], 1)])
+    // The same where no mask is preferred.
+    let merged = case(first(4), [sum(2, &[1, 1, 1, 1], 1)])
         .closest(&far)
         .merge();
     assert_eq!(merged.hint, Hint::on(set(&[1, 3]), false));
     assert_eq!(merged.facts.distance, Some(sum_of_pair));
-    // single-numa-node does not look at distances.
+    // single-numa-node ignores distances.
     let own: [&[u32]; 2] = [&[30, 40], &[40, 10]];
     let one = || [sum(1, &[1, 1], 1)];
     assert_eq!(
-        ask(first(2), one()).closest(&own).merge().hint.mask,
+        case(first(2), one()).closest(&own).merge().hint.mask,
         Some(set(&[1]))
     );
-    let single = ask(first(2), one())
+    let single = case(first(2), one())
         .closest(&own)
         .policy(TopologyPolicy::SingleNumaNode);
     assert_eq!(single.merge().hint.mask, Some(set(&[0])));
 }
 
 #[test]
-fn masks_may_name_nodes_that_are_gone() {
-    // Equality and width are about the masks as they are; only the result is cut to the machine.
+fn masks_may_contain_nodes_that_the_machine_does_not_have() {
+    // Equality and width use the masks as they are; only the result is cut to the machine.
     let gone = || masks(&[(&[1, 9], true)]);
-    let merged = ask(first(3), [gone(), gone()]).merge();
+    let merged = case(first(3), [gone(), gone()]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), true));
-    let merged = ask(first(3), [gone(), masks(&[(&[1], true)])]).merge();
+    let merged = case(first(3), [gone(), masks(&[(&[1], true)])]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[1]), false));
     assert_eq!(merged.facts.best_width, 2);
     assert_eq!(merged.facts.decided_by, MergeRule::Narrower);
 }
 
 #[test]
-fn facts_name_what_every_resource_wants() {
+fn facts_summarize_the_hints_of_every_resource() {
     let hints = [
         sum(3, &[2, 2, 2], 1),
         ResourceHints::DontCare,
         masks(&[(&[0], false)]),
     ];
-    let merged = ask(first(3), hints).by_families();
-    let wishes: Vec<HintSummary> = merged
+    let merged = case(first(3), hints).by_families();
+    let summaries: Vec<HintSummary> = merged
         .facts
         .resources
         .iter()
@@ -383,7 +383,7 @@ fn facts_name_what_every_resource_wants() {
         preferred_width,
     };
     assert_eq!(
-        wishes,
+        summaries,
         [masks(2, Some(1)), HintSummary::DontCare, masks(1, None)]
     );
     assert_eq!(
@@ -404,31 +404,31 @@ fn sixty_four_nodes_work_like_two() {
     let nodes = NodeSet::FULL;
     let even: Vec<u64> = (0..64).map(|id| 1 - id % 2).collect();
     let all = [1; 64];
-    let merged = ask(nodes, [sum(3, &even, 3), sum(3, &all, 3)]).merge();
+    let merged = case(nodes, [sum(3, &even, 3), sum(3, &all, 3)]).merge();
     assert_eq!(merged.hint, Hint::on(set(&[0, 2, 4]), true));
-    let merged = ask(nodes, [sum(64, &all, 64), sum(1, &all, 64)]).merge();
+    let merged = case(nodes, [sum(64, &all, 64), sum(1, &all, 64)]).merge();
     assert_eq!(merged.hint, Hint::on(nodes, true));
-    let merged = ask(nodes, [sum(64, &all, 64), sum(1, &all, 1)]).merge();
+    let merged = case(nodes, [sum(64, &all, 64), sum(1, &all, 1)]).merge();
     assert_eq!(merged.hint, Hint::on(nodes, false));
 }
 
 #[test]
-fn amounts_beyond_any_machine_are_answered_and_marked() {
+fn huge_amounts_are_rounded_and_reported() {
     let huge = [u64::MAX; 20];
-    let merged = ask(
+    let merged = case(
         first(20),
         [sum(u64::MAX, &huge, 1), sum(u64::MAX - 1, &huge, 1)],
     )
     .merge();
     assert_eq!(merged.hint, Hint::on(set(&[0]), true));
     assert!(merged.facts.unfinished.contains(MergeSearch::Amounts));
-    // Few enough nodes to list: exact all the same.
-    let merged = ask(first(3), [sum(u64::MAX, &[u64::MAX / 2; 3], 3)]).merge();
+    // Few enough nodes to list: exact nevertheless.
+    let merged = case(first(3), [sum(u64::MAX, &[u64::MAX / 2; 3], 3)]).merge();
     assert_eq!(merged.hint, Hint::on(first(3), true));
     assert!(merged.facts.exact());
 }
 
-/// 20 nodes whose two kinds of memory pull in opposite directions.
+/// 20 nodes where the ones with much of one kind of memory have little of the other.
 fn opposed(width: usize) -> ResourceHints {
     let offsets: Vec<u64> = (0..20).map(|id| id * id * 7919 % 1009).collect();
     let more: Vec<u64> = offsets.iter().map(|offset| 10_000 + offset).collect();
@@ -446,31 +446,31 @@ fn opposed(width: usize) -> ResourceHints {
 }
 
 #[test]
-fn out_of_steps_for_a_preferred_mask_there_is_none() {
-    let exact = ask(first(20), [opposed(6)]).merge();
+fn out_of_steps_for_a_preferred_mask_the_answer_is_not_preferred() {
+    let exact = case(first(20), [opposed(6)]).merge();
     assert!(exact.hint.preferred && exact.facts.exact());
-    let starved = ask(first(20), [opposed(6)]).steps(1).by_families();
-    assert!(starved.facts.unfinished.contains(MergeSearch::Preferred));
+    let unfinished = case(first(20), [opposed(6)]).steps(1).by_families();
+    assert!(unfinished.facts.unfinished.contains(MergeSearch::Preferred));
     assert_eq!(
-        starved.facts.no_preferred,
+        unfinished.facts.no_preferred,
         Some(NoPreferred::BudgetExhausted)
     );
-    assert!(!starved.hint.preferred);
+    assert!(!unfinished.hint.preferred);
 }
 
 #[test]
-fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
-    let exact = ask(first(20), [opposed(1)]).merge();
-    let starved = ask(first(20), [opposed(1)]).steps(1).by_families();
-    assert!(starved.facts.unfinished.contains(MergeSearch::Width));
-    let HintSummary::Masks { narrowest, .. } = starved.facts.resources[0].hints else {
+fn out_of_steps_for_a_width_the_narrowest_known_mask_is_used() {
+    let exact = case(first(20), [opposed(1)]).merge();
+    let unfinished = case(first(20), [opposed(1)]).steps(1).by_families();
+    assert!(unfinished.facts.unfinished.contains(MergeSearch::Width));
+    let HintSummary::Masks { narrowest, .. } = unfinished.facts.resources[0].hints else {
         panic!("a family has masks");
     };
     assert!(narrowest.at_least <= exact.facts.best_width);
     assert!(exact.facts.best_width <= narrowest.at_most);
-    assert_eq!(starved.facts.best_width, narrowest.at_most);
-    // The mask is one of the family's.
-    let mask = starved.hint.mask.unwrap();
+    assert_eq!(unfinished.facts.best_width, narrowest.at_most);
+    // The mask is a member of the family.
+    let mask = unfinished.hint.mask.unwrap();
     assert_eq!(mask.len(), narrowest.at_most);
     let ResourceHints::Family(family) = opposed(1) else {
         panic!("it is a family");
@@ -479,19 +479,19 @@ fn out_of_steps_for_a_width_the_narrowest_known_mask_counts() {
 }
 
 #[test]
-fn out_of_steps_for_what_can_be_done_without_nodes_are_kept() {
+fn out_of_steps_for_dropping_nodes_they_are_kept() {
     let weights: Vec<u64> = (0..20).map(|id| 3 + id * 5 % 11).collect();
     let hints = || [sum(60, &weights, 1), sum(70, &weights, 1)];
-    let exact = ask(first(20), hints()).merge();
-    let starved = ask(first(20), hints()).steps(1).by_families();
-    assert!(starved.facts.unfinished.contains(MergeSearch::Reach));
-    let (exact, found) = (exact.hint.mask.unwrap(), starved.hint.mask.unwrap());
+    let exact = case(first(20), hints()).merge();
+    let unfinished = case(first(20), hints()).steps(1).by_families();
+    assert!(unfinished.facts.unfinished.contains(MergeSearch::Reach));
+    let (exact, found) = (exact.hint.mask.unwrap(), unfinished.hint.mask.unwrap());
     assert_eq!(exact.len(), found.len());
     assert!(exact < found);
 }
 
 #[test]
-fn out_of_steps_for_the_closest_nodes_the_bounds_say_how_far_off_it_may_be() {
+fn out_of_steps_for_the_closest_nodes_the_facts_have_bounds() {
     let rows: Vec<Vec<u32>> = (0..20_u32)
         .map(|x| {
             (0..20)
@@ -500,38 +500,40 @@ fn out_of_steps_for_the_closest_nodes_the_bounds_say_how_far_off_it_may_be() {
         })
         .collect();
     let rows: Vec<&[u32]> = rows.iter().map(Vec::as_slice).collect();
-    let exact = ask(first(20), [sum(5, &[1; 20], 5)]).closest(&rows).merge();
-    let starved = ask(first(20), [sum(5, &[1; 20], 5)])
+    let exact = case(first(20), [sum(5, &[1; 20], 5)])
+        .closest(&rows)
+        .merge();
+    let unfinished = case(first(20), [sum(5, &[1; 20], 5)])
         .closest(&rows)
         .steps(2)
         .by_families();
     assert!(exact.facts.exact());
-    assert!(starved.facts.unfinished.contains(MergeSearch::Closest));
-    assert!(starved.hint.preferred);
+    assert!(unfinished.facts.unfinished.contains(MergeSearch::Closest));
+    assert!(unfinished.hint.preferred);
     let (exact, found) = (
         exact.facts.distance.unwrap(),
-        starved.facts.distance.unwrap(),
+        unfinished.facts.distance.unwrap(),
     );
     assert!(found.at_least <= exact.sum && exact.sum <= found.sum);
     assert_eq!(exact.at_least, exact.sum);
 }
 
 #[test]
-fn out_of_room_for_choices_the_widest_are_kept() {
+fn with_too_many_choices_the_widest_are_kept() {
     let singles: Vec<[i64; 1]> = (0..20).map(|id| [id]).collect();
     let list = || {
         let all = singles.iter().map(|ids| (ids.as_slice(), false));
         masks(&all.chain([(&[3_i64, 4][..], false)]).collect::<Vec<_>>())
     };
-    let exact = ask(first(20), [list(), list()]).merge();
+    let exact = case(first(20), [list(), list()]).merge();
     assert_eq!(exact.hint, Hint::on(set(&[0]), false));
-    let starved = ask(first(20), [list(), list()]).steps(1).by_families();
-    assert!(starved.facts.unfinished.contains(MergeSearch::Choices));
-    assert!(!starved.hint.preferred);
+    let unfinished = case(first(20), [list(), list()]).steps(1).by_families();
+    assert!(unfinished.facts.unfinished.contains(MergeSearch::Choices));
+    assert!(!unfinished.hint.preferred);
 }
 
 #[test]
-fn a_manager_can_ask_how_wide_a_request_is_at_least() {
+fn the_narrowest_width_of_a_component_can_be_computed() {
     let component = |hints| match hints {
         ResourceHints::Family(family) => family.components[0].clone(),
         _ => panic!("it is a family"),
@@ -540,6 +542,6 @@ fn a_manager_can_ask_how_wide_a_request_is_at_least() {
     assert_eq!(width(sum(5, &[2, 3, 1], 1)), Some(WidthRange::exactly(2)));
     assert_eq!(width(sum(7, &[2, 3, 1], 1)), None);
     assert_eq!(width(opposed(1)), Some(WidthRange::exactly(6)));
-    let starved = narrowest_width(&component(opposed(1)), 0).unwrap();
-    assert!(starved.at_least <= 6 && starved.at_most >= 6);
+    let unfinished = narrowest_width(&component(opposed(1)), 0).unwrap();
+    assert!(unfinished.at_least <= 6 && unfinished.at_most >= 6);
 }

@@ -38,7 +38,7 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     let topology = ledger.rules().topology();
     let mut rows = Vec::new();
     for cpu in topology.all() {
-        let place = topology.location(cpu).expect("an online CPU");
+        let place = topology.cpu_info(cpu).expect("an online CPU");
         rows.push(CpuRow {
             cpu,
             core: place.core,

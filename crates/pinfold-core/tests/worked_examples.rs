@@ -1,4 +1,4 @@
-//! The worked examples of the documents that describe these rules, each with its numbers.
+//! The worked examples of the documentation of these rules, each with its numbers.
 
 #![expect(clippy::unwrap_used, reason = "a failing test is the point of a test")]
 
@@ -245,13 +245,13 @@ fn two_init_and_two_app_containers_need_three_cpus_and_three_gigabytes() {
     );
 }
 
-/// A plugin that knows which GPUs are linked in pairs.
+/// A plugin that prefers GPUs linked in pairs.
 struct Pairs;
 
 impl PreferredAllocation for Pairs {
     fn preferred(
         &mut self,
-        ask: PreferredAllocationQuery<'_>,
+        query: PreferredAllocationQuery<'_>,
     ) -> Result<Option<DeviceSet>, String> {
         let pairs = [["0", "3"], ["1", "2"], ["4", "7"], ["5", "6"]];
         let pair =
@@ -259,12 +259,12 @@ impl PreferredAllocation for Pairs {
         Ok(pairs
             .iter()
             .map(pair)
-            .find(|pair| pair.is_subset(ask.available)))
+            .find(|pair| pair.is_subset(query.available)))
     }
 }
 
 #[test]
-fn a_plugin_that_knows_pairs_gives_a_free_pair() {
+fn a_plugin_that_prefers_pairs_gets_a_free_pair() {
     let mut ledger = ledger(&machine(1, 16), "none", "0");
     let offer: AdvertisedDevices = (0..8)
         .map(|id| {
@@ -290,10 +290,11 @@ fn a_plugin_that_knows_pairs_gives_a_free_pair() {
             .held_by_pod(&uid.into(), &"example.com/gpu".into());
         held.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    // GPUs 0 and 2 are busy, so the first two pairs are broken.
-    let mut exactly = |ask: PreferredAllocationQuery<'_>| {
+    // GPUs 0 and 2 are in use, so the first two pairs are broken.
+    let mut exactly = |query: PreferredAllocationQuery<'_>| {
         Ok(Some(
-            ask.available
+            query
+                .available
                 .iter()
                 .filter(|id| ["0", "2"].contains(&id.as_str()))
                 .cloned()
@@ -305,7 +306,7 @@ fn a_plugin_that_knows_pairs_gives_a_free_pair() {
 }
 
 #[test]
-fn a_machine_of_sixty_four_nodes_is_served_without_an_option() {
+fn a_machine_of_sixty_four_nodes_needs_no_option() {
     let machine = machine(64, 2);
     let exact = Settings {
         fidelity: Fidelity::Exact,
@@ -339,7 +340,7 @@ fn a_machine_of_sixty_four_nodes_is_served_without_an_option() {
 }
 
 #[test]
-fn a_machine_with_cpus_on_two_of_thirty_four_nodes_is_served() {
+fn a_machine_with_cpus_on_two_of_thirty_four_nodes_works() {
     let mut parts = machine(34, 4).parts().clone();
     for node in &mut parts.nodes[2..] {
         node.cores.clear();

@@ -14,14 +14,14 @@ use pinfold_core::merge::{MergeSearch, UnfinishedSearches};
 use pinfold_core::name::DeviceId;
 use pinfold_core::remedy::Remedies;
 
-mod because;
+mod alignment;
 mod cause;
-mod change;
 mod moves;
+mod phrases;
+mod remedies;
 mod shortage;
-mod words;
 
-use words::{clip, wrap};
+use phrases::{clip, wrap};
 
 pub use moves::defragmentation;
 
@@ -47,9 +47,9 @@ pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -
         .alignments
         .iter()
         .map(|alignment| alignment.merge.unfinished);
-    text.push_str(&doubts(unfinished));
+    text.push_str(&notes(unfinished));
     if let Some(remedies) = remedies {
-        text.push_str(&change::list(remedies));
+        text.push_str(&remedies::list(remedies));
     }
     text
 }
@@ -73,7 +73,7 @@ pub fn admission(name: &str, decision: &Decision) -> String {
             .iter()
             .find(|one| one.container.as_ref() == Some(&container.name));
         if let Some(alignment) = own {
-            text.push_str(&wrap(&because::placed(explanation.policy, alignment), 4));
+            text.push_str(&wrap(&alignment::placed(explanation.policy, alignment), 4));
         }
     }
     if let Some(whole) = explanation
@@ -82,11 +82,11 @@ pub fn admission(name: &str, decision: &Decision) -> String {
         .find(|alignment| alignment.container.is_none())
     {
         text.push_str(&wrap(
-            &format!("the pod: {}", because::placed(explanation.policy, whole)),
+            &format!("the pod: {}", alignment::placed(explanation.policy, whole)),
             2,
         ));
     }
-    text.push_str(&doubts(
+    text.push_str(&notes(
         explanation
             .alignments
             .iter()
@@ -144,12 +144,12 @@ fn sentence(decision: &Decision, rejection: &Rejection) -> String {
         Some(alignment) => format!(
             "{}: {}",
             explanation.policy,
-            because::not_preferred(explanation.policy, alignment)
+            alignment::not_preferred(explanation.policy, alignment)
         ),
         None => match rejection.manager {
-            Some(ResourceManager::Device) => "the devices cannot be handed out".to_owned(),
-            Some(ResourceManager::Cpu) => "the CPUs cannot be handed out".to_owned(),
-            Some(ResourceManager::Memory) => "the memory cannot be booked".to_owned(),
+            Some(ResourceManager::Device) => "the devices cannot be allocated".to_owned(),
+            Some(ResourceManager::Cpu) => "the CPUs cannot be allocated".to_owned(),
+            Some(ResourceManager::Memory) => "the memory cannot be allocated".to_owned(),
             None => format!("{}: the resources cannot be aligned", explanation.policy),
         },
     }
@@ -187,7 +187,7 @@ fn terms(decision: &Decision) -> String {
 fn holding(container: &ContainerAssignment) -> String {
     let mut parts = Vec::new();
     if let Some(nodes) = container.affinity.mask {
-        parts.push(words::aligned(nodes, container.affinity.preferred));
+        parts.push(phrases::aligned(nodes, container.affinity.preferred));
     }
     parts.push(match &container.cpus {
         Some(cpus) => format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" }),
@@ -201,9 +201,9 @@ fn holding(container: &ContainerAssignment) -> String {
     {
         parts.push(format!(
             "{} {} of {}",
-            words::bytes(block.size),
+            phrases::bytes(block.size),
             block.resource,
-            words::nodes(block.nodes)
+            phrases::nodes(block.nodes)
         ));
     }
     for (resource, devices) in &container.devices {
@@ -214,17 +214,17 @@ fn holding(container: &ContainerAssignment) -> String {
 }
 
 /// One note per unfinished search of the merge.
-fn doubts(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
+fn notes(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
     let mut all = UnfinishedSearches::NONE;
-    for question in unfinished.flat_map(UnfinishedSearches::iter) {
-        all.insert(question);
+    for search in unfinished.flat_map(UnfinishedSearches::iter) {
+        all.insert(search);
     }
     let mut text = String::new();
-    for question in all.iter() {
-        let note = match question {
+    for search in all.iter() {
+        let note = match search {
             MergeSearch::Width => "narrower NUMA nodes may exist: not all were compared",
             MergeSearch::Preferred => {
-                "NUMA nodes that all resources prefer may exist: not all were looked at"
+                "NUMA nodes that all resources prefer may exist: not all were tried"
             }
             MergeSearch::Choices => {
                 "a better placement may exist: not all combinations were compared"

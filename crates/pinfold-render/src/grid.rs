@@ -15,7 +15,7 @@ use crate::Colour;
 use crate::amount;
 use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
-use crate::text::{Word, count, fill};
+use crate::text::{UnbrokenText, count, fill};
 
 /// Cores between two gaps, so that the eye can count.
 const GROUP: usize = 4;
@@ -108,7 +108,7 @@ fn draw_node(text: &mut String, node: &NodeLayout, style: Style) {
     if !node.memory.is_empty() && node.memory.iter().all(|row| row.total == 0) {
         facts.push("no memory".into());
     }
-    let facts: Vec<Word> = facts.into_iter().map(Word::plain).collect();
+    let facts: Vec<UnbrokenText> = facts.into_iter().map(UnbrokenText::plain).collect();
     fill(text, &facts, 0, 2, 2, style.width);
     draw_caches(text, &node.caches, style);
     for devices in node.devices_by_resource().values() {
@@ -117,7 +117,7 @@ fn draw_node(text: &mut String, node: &NodeLayout, style: Style) {
 }
 
 fn draw_devices(text: &mut String, devices: &[&DeviceUse], style: Style) {
-    let words: Vec<Word> = devices
+    let words: Vec<UnbrokenText> = devices
         .iter()
         .map(|device| device_word(device, style.colour))
         .collect();
@@ -125,13 +125,13 @@ fn draw_devices(text: &mut String, devices: &[&DeviceUse], style: Style) {
     fill(text, &words, 2, MARGIN, 2, style.width);
 }
 
-fn device_word(device: &DeviceUse, colour: Colour) -> Word {
+fn device_word(device: &DeviceUse, colour: Colour) -> UnbrokenText {
     let (state, holder) = match (device.healthy, device.holder) {
         (false, _) => ('!', None),
         (true, None) => ('·', None),
         (true, Some(holder)) => (palette::sign(holder), Some(holder)),
     };
-    let mut word = Word::plain(format!("{} ", device.id));
+    let mut word = UnbrokenText::plain(format!("{} ", device.id));
     word.text
         .push_str(&paint(&state.to_string(), holder, colour));
     word.columns += 1;
@@ -152,12 +152,12 @@ fn draw_caches(text: &mut String, caches: &[CacheLayout], style: Style) {
     };
     let small = |cache: &CacheLayout| cache.id.is_some() && cache.cores.len() <= 4 * GROUP;
     if caches.len() > 1 && caches.iter().all(small) {
-        let words: Vec<Word> = caches
+        let words: Vec<UnbrokenText> = caches
             .iter()
             .map(|cache| {
                 let label = label(cache);
                 let gaps = cache.cores.len().saturating_sub(1) / GROUP;
-                Word {
+                UnbrokenText {
                     columns: label.chars().count() + 1 + cache.cores.len() + gaps,
                     text: format!("{label} {}", cores(&cache.cores, colour)),
                 }
@@ -225,7 +225,7 @@ fn draw_holders(
     for (index, holder) in occupancy.holders.iter().enumerate().take(palette::SIGNS) {
         let sign = paint(&palette::sign(index).to_string(), Some(index), colour);
         if legend == Legend::Names {
-            names.push(Word {
+            names.push(UnbrokenText {
                 text: format!("{sign} {}", holder.name),
                 columns: 2 + holder.name.chars().count(),
             });
@@ -266,14 +266,14 @@ fn draw_signs(text: &mut String, layout: &MachineLayout, occupancy: &Occupancy, 
         ('*', "threads of several pods"),
     ] {
         if used.contains(&sign) {
-            signs.push(Word::plain(format!("{sign} {meaning}")));
+            signs.push(UnbrokenText::plain(format!("{sign} {meaning}")));
         }
     }
     if used.iter().any(char::is_ascii_lowercase) {
-        signs.push(Word::plain("a-z some threads of the core"));
+        signs.push(UnbrokenText::plain("a-z some threads of the core"));
     }
     if occupancy.devices.iter().any(|device| !device.healthy) {
-        signs.push(Word::plain("! unhealthy"));
+        signs.push(UnbrokenText::plain("! unhealthy"));
     }
     if !layout.bare && !signs.is_empty() {
         text.push('\n');
@@ -281,17 +281,19 @@ fn draw_signs(text: &mut String, layout: &MachineLayout, occupancy: &Occupancy, 
     }
 }
 
-fn holdings(holder: &Holder, devices: &[&str]) -> Vec<Word> {
-    let mut words = vec![Word::plain(&*holder.name)];
+fn holdings(holder: &Holder, devices: &[&str]) -> Vec<UnbrokenText> {
+    let mut words = vec![UnbrokenText::plain(&*holder.name)];
     if !holder.cpus.is_empty() {
-        words.push(Word::plain(format!("CPUs {}", holder.cpus)));
+        words.push(UnbrokenText::plain(format!("CPUs {}", holder.cpus)));
     }
     for held in &holder.memory {
         let bytes = amount::bytes(held.bytes);
         let (resource, nodes) = (&held.resource, named(held.nodes));
-        words.push(Word::plain(format!("{resource} {bytes} on {nodes}")));
+        words.push(UnbrokenText::plain(format!(
+            "{resource} {bytes} on {nodes}"
+        )));
     }
-    words.extend(devices.iter().map(|id| Word::plain(*id)));
+    words.extend(devices.iter().map(|id| UnbrokenText::plain(*id)));
     words
 }
 

@@ -197,7 +197,7 @@ fn draw_node(
             svg,
             left + 14,
             row + 9,
-            &its_end(&device.id, ID_WIDTH),
+            &end_of(&device.id, ID_WIDTH),
             false,
         );
     }
@@ -209,7 +209,7 @@ fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
     for (index, cpu) in core.iter().enumerate() {
         let top = y + index * CORE / threads;
         let height = (index + 1) * CORE / threads - index * CORE / threads;
-        let (fill, who) = match cpu.used_by {
+        let (fill, holder) = match cpu.used_by {
             CpuUse::Free => (FREE, "free".to_owned()),
             CpuUse::Reserved => (RESERVED, "reserved".to_owned()),
             CpuUse::Held(holder) => (
@@ -219,7 +219,7 @@ fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
         };
         let _ = writeln!(
             svg,
-            "<rect x=\"{x}\" y=\"{top}\" width=\"{CORE}\" height=\"{height}\" fill=\"{fill}\" stroke=\"#57606a\" stroke-width=\"0.5\"><title>CPU {}: {who}</title></rect>",
+            "<rect x=\"{x}\" y=\"{top}\" width=\"{CORE}\" height=\"{height}\" fill=\"{fill}\" stroke=\"#57606a\" stroke-width=\"0.5\"><title>CPU {}: {holder}</title></rect>",
             cpu.id
         );
     }
@@ -265,17 +265,17 @@ fn draw_legend(svg: &mut String, layout: &MachineLayout, occupancy: &Occupancy, 
     y + PAD
 }
 
-fn text(svg: &mut String, x: usize, y: usize, words: &str, bold: bool) {
+fn text(svg: &mut String, x: usize, y: usize, text: &str, bold: bool) {
     let weight = if bold { " font-weight=\"bold\"" } else { "" };
     let _ = writeln!(
         svg,
         "<text x=\"{x}\" y=\"{y}\"{weight}>{}</text>",
-        escape(words)
+        escape(text)
     );
 }
 
 /// The end of a long name, where names of similar devices differ.
-fn its_end(name: &str, most: usize) -> String {
+fn end_of(name: &str, most: usize) -> String {
     let length = name.chars().count();
     match length > most {
         true => ['…']
@@ -288,9 +288,9 @@ fn its_end(name: &str, most: usize) -> String {
 
 /// Escapes text so that it cannot break out of an element or attribute; control characters, which XML cannot represent,
 /// become the replacement character.
-fn escape(words: &str) -> String {
-    let mut escaped = String::with_capacity(words.len());
-    for character in words.chars() {
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -309,7 +309,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn names_from_outside_cannot_break_out_of_the_picture() {
+    fn input_names_are_escaped() {
         assert_eq!(
             escape("</title><script>\"'&\u{1}"),
             "&lt;/title&gt;&lt;script&gt;&quot;&#39;&amp;\u{fffd}"

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 /// Text that stays on one line, and its width in columns without colour codes.
 #[derive(Clone, Debug)]
-pub(crate) struct Word {
+pub(crate) struct UnbrokenText {
     pub(crate) text: String,
     pub(crate) columns: usize,
 }
 
-impl Word {
+impl UnbrokenText {
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         let text = text.into();
         let columns = text.chars().count();
@@ -21,7 +21,7 @@ impl Word {
 /// text already is; the others are indented by `hang`.
 pub(crate) fn fill(
     text: &mut String,
-    words: &[Word],
+    words: &[UnbrokenText],
     first: usize,
     hang: usize,
     gap: usize,
@@ -47,7 +47,10 @@ pub(crate) fn fill(
 #[must_use]
 pub fn paragraph(lead: &str, sentence: &str, hang: usize, width: usize) -> String {
     let mut text = lead.to_owned();
-    let words: Vec<Word> = sentence.split_whitespace().map(Word::plain).collect();
+    let words: Vec<UnbrokenText> = sentence
+        .split_whitespace()
+        .map(UnbrokenText::plain)
+        .collect();
     fill(&mut text, &words, lead.chars().count(), hang, 1, width);
     text
 }

@@ -17,7 +17,7 @@ use quick_xml::events::Event;
 const WIDTH: usize = 80;
 
 /// A known server, full of pods with 3 CPUs and one device each.
-fn crowded(preset: &str, pods: usize) -> Ledger {
+fn full_node(preset: &str, pods: usize) -> Ledger {
     let hardware = pinfold_hardware::presets::read(preset).expect(preset);
     let machine = Arc::new(hardware.machine().expect(preset));
     let settings = Settings {
@@ -64,7 +64,7 @@ fn crowded(preset: &str, pods: usize) -> Ledger {
 fn every_picture(mut check: impl FnMut(&str, &Ledger, &MachineLayout, &Occupancy)) {
     for preset in PRESETS {
         for pods in [0, 1, 40] {
-            let ledger = crowded(preset.name, pods);
+            let ledger = full_node(preset.name, pods);
             let occupancy = ledger.occupancy();
             let layout = MachineLayout::new(ledger.rules().machine(), &occupancy);
             check(preset.name, &ledger, &layout, &occupancy);
@@ -93,7 +93,7 @@ fn colour_adds_nothing_but_colour() {
 }
 
 #[test]
-fn no_line_is_wider_than_it_may_be() {
+fn no_line_is_wider_than_the_limit() {
     every_picture(|name, ledger, layout, occupancy| {
         let text = grid::draw(layout, occupancy, Legend::Names, WIDTH, Colour::Plain);
         let outline = tree::draw(ledger.rules().machine(), WIDTH);
@@ -130,7 +130,7 @@ fn every_core_has_exactly_one_sign() {
 }
 
 #[test]
-fn every_svg_is_well_formed_whatever_things_are_called() {
+fn every_svg_is_well_formed_for_any_names() {
     every_picture(|name, _, layout, occupancy| {
         let picture = svg::draw(layout, occupancy, "</title> & \"more\"");
         let mut reader = Reader::from_str(&picture);

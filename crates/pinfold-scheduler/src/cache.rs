@@ -1,19 +1,20 @@
-//! [`Cache`]: every node with everything on it, as far as the API server tells, and what was promised since.
+//! [`Cache`]: all nodes with their pods, from watch events and from reservations that no watch event shows yet.
 //!
 //! ```text
-//! Nodes, reports ──► NodeRecord ──┐
-//! Pods ──► Asked, where, phase ───┼──► rebuild ──► ClusterNode of the Cluster ──► asked by the extender
-//! reservations ───────────────────┘
+//! Node, NodeResourceTopology, Numatopology ──► NodeEntry ──┐
+//! Pod ──► PodInfo, node, phase ─────────────────────────────┼──► rebuild ──► ClusterNode in the Cluster ◄── extender
+//! reservations ─────────────────────────────────────────────┘
 //! ```
 //!
-//! A node is rebuilt when something is heard about it: its report, without pods that left since, and on top of it, in
-//! the order of their binding, the pods that the report does not count yet. A pod that is bound is put on top at once,
-//! before the API server is told ([`Cache::reserve`]); it stays there until the report counts it.
+//! A *report* is the NodeResourceTopology or Numatopology object of a node. A watch event about a node rebuilds it: its
+//! report without the pods that were deleted since, then the pods that the report does not count yet, in the order of
+//! their binding. [`Cache::reserve`] adds a pod before its binding is sent to the API server; it stays until the report
+//! counts it.
 //!
-//! Times are taken from the monotonic clock of this machine only: no clock of another machine is compared with it.
+//! Only this machine's monotonic clock is used: timestamps of other machines are never compared with it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,53 +24,55 @@ use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_topology::replica::RulesCache;
 
-pub(crate) mod firm;
-mod freshness;
-pub mod kind;
+pub mod dialect;
 pub mod node;
-pub mod pod;
+pub(crate) mod pending_headroom;
+pub mod pod_info;
+mod problem;
 mod rebuild;
+mod reflector_stores;
 mod reservations;
-mod sinks;
-mod tell;
+mod staleness;
+mod watch_events;
 
-pub use kind::Kind;
-pub use reservations::{NotReserved, Reservation, Reserved};
-pub use sinks::{Follow, sources};
+pub use dialect::ReportedDialect;
+pub use problem::{CacheProblem, ProblemKind};
+pub use reflector_stores::{CacheStore, watch_targets};
+pub use reservations::{Reservation, ReserveError, Reserved};
 
-use crate::config::{Doubts, Reports};
-use node::NodeRecord;
-use pod::{Asked, Phase};
+use crate::config::{NodeFallbacks, ReportTimeouts};
+use node::NodeEntry;
+use pod_info::{PodInfo, PodPhase};
 
-/// What is done in doubt, and how long is waited.
+/// The part of the configuration that the cache uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
-    /// In doubt.
-    pub nodes: Doubts,
-    /// How long.
-    pub reports: Reports,
+pub struct CachePolicy {
+    /// Whether nodes with missing, stale or incomplete reports pass.
+    pub nodes: NodeFallbacks,
+    /// When a report is stale, and how long a binding may stay unconfirmed.
+    pub reports: ReportTimeouts,
 }
 
-/// A pod that was heard of.
+/// A pod in the cache.
 #[derive(Clone, Debug)]
-pub struct PodRecord {
-    /// What it asks for.
-    pub asked: Arc<Asked>,
-    /// Where it is: bound, or about to be.
+pub struct PodEntry {
+    /// The pod's requests and identity.
+    pub info: Arc<PodInfo>,
+    /// The node that the pod is bound to or reserved on.
     pub node: Option<NodeName>,
-    /// Its number among the bindings.
-    pub order: u64,
-    /// Where it is in its life.
-    pub phase: Phase,
-    /// When it was first seen started.
+    /// The position among all bindings that the cache has seen; 0 for an unbound pod.
+    pub bind_order: u64,
+    /// The phase that its last watch event showed.
+    pub phase: PodPhase,
+    /// When the cache first saw the pod started.
     pub started: Option<Instant>,
-    /// Whether it holds anything for itself, as far as we decided.
-    pub holds: bool,
+    /// Whether the pod has CPUs, memory or devices assigned to itself, according to the cache's own placement.
+    pub has_assignment: bool,
 }
 
-/// Which kinds of objects were listed once.
+/// The resources that were listed at least once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedResources {
     /// Nodes.
     pub nodes: bool,
     /// Pods.
@@ -80,8 +83,8 @@ pub struct Listed {
     pub numas: bool,
 }
 
-impl Listed {
-    /// What was not listed yet.
+impl ListedResources {
+    /// The names of the resources that were not listed yet.
     #[must_use]
     pub fn missing(self) -> Vec<&'static str> {
         let all = [
@@ -95,124 +98,113 @@ impl Listed {
     }
 }
 
-/// Every node with everything on it.
+/// All nodes with their pods.
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) cluster: Cluster,
-    pub(crate) nodes: HashMap<NodeName, NodeRecord>,
-    pub(crate) pods: HashMap<PodUid, PodRecord>,
+    pub(crate) nodes: HashMap<NodeName, NodeEntry>,
+    pub(crate) pods: HashMap<PodUid, PodEntry>,
     reservations: HashMap<PodUid, Reservation>,
-    /// Pods that are known to be gone, and when that was heard.
-    gone: HashMap<PodUid, Instant>,
-    /// When the latest list of all pods was asked for.
-    pods_listed: Option<Instant>,
-    /// When something was last heard of pods.
-    pods_heard: Option<Instant>,
-    listed: Listed,
-    order: u64,
-    /// How many nodes are under Koordinator.
-    koordinators: usize,
+    /// Deleted and terminated pods, with the time of their watch event.
+    deleted: HashMap<PodUid, Instant>,
+    /// When the latest list of all pods was started.
+    pods_listed_at: Option<Instant>,
+    /// When the last pod watch event arrived.
+    last_pod_event: Option<Instant>,
+    listed: ListedResources,
+    last_bind_order: u64,
+    /// The number of nodes whose dialect is Koordinator.
+    koordinator_nodes: usize,
     args: Arc<KoordinatorArgs>,
-    /// What kubelets of one kind have in common.
-    shelf: RefCell<RulesCache>,
-    pub(crate) policy: Policy,
-    /// Nodes that changed since somebody last asked which.
-    changed: std::collections::BTreeSet<NodeName>,
-    /// Problems that were not told yet.
-    problems: Vec<Problem>,
-    /// What pods should be warned of.
+    /// Kubelet rules that nodes with equal machines and settings share.
+    rules_cache: RefCell<RulesCache>,
+    pub(crate) policy: CachePolicy,
+    /// Nodes that changed since the last [`Cache::take_changed`].
+    changed: BTreeSet<NodeName>,
+    /// Problems that were not logged yet.
+    problems: Vec<CacheProblem>,
+    /// Warnings about pods that were not sent yet.
     warnings: Vec<Warning>,
 }
 
-/// Something that a person should know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// A fixed text, to be counted and searched for.
-    pub event: &'static str,
-    /// What it is about.
-    pub what: String,
-    /// What is wrong.
-    pub problem: String,
-}
-
-/// So many problems are kept until they are told.
-const MOST_PROBLEMS: usize = 256;
+/// The most problems, and the most warnings, that are kept until they are taken.
+const MAX_PROBLEMS: usize = 256;
 
 impl Cache {
-    /// Nothing was heard yet.
+    /// An empty cache.
     #[must_use]
-    pub fn new(policy: Policy) -> Self {
+    pub fn new(policy: CachePolicy) -> Self {
         Self {
             cluster: Cluster::new(),
             nodes: HashMap::new(),
             pods: HashMap::new(),
             reservations: HashMap::new(),
-            gone: HashMap::new(),
-            pods_listed: None,
-            pods_heard: None,
-            listed: Listed::default(),
-            order: 0,
-            koordinators: 0,
+            deleted: HashMap::new(),
+            pods_listed_at: None,
+            last_pod_event: None,
+            listed: ListedResources::default(),
+            last_bind_order: 0,
+            koordinator_nodes: 0,
             args: Arc::new(KoordinatorArgs::default()),
-            shelf: RefCell::default(),
+            rules_cache: RefCell::default(),
             policy,
-            changed: std::collections::BTreeSet::new(),
+            changed: BTreeSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
         }
     }
 
-    /// Which kinds of objects were listed once.
+    /// The resources that were listed at least once.
     #[must_use]
-    pub fn listed(&self) -> Listed {
+    pub fn listed(&self) -> ListedResources {
         self.listed
     }
 
-    /// The nodes and what is known of them.
-    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &NodeRecord)> {
+    /// The nodes whose Node object is known.
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &NodeEntry)> {
         self.nodes
             .iter()
             .filter(|(_, record)| record.node.is_some())
     }
 
-    /// Whether any node is under Koordinator.
+    /// Whether the dialect of any node is Koordinator.
     #[must_use]
-    pub fn has_koordinator(&self) -> bool {
-        self.koordinators > 0
+    pub fn has_koordinator_nodes(&self) -> bool {
+        self.koordinator_nodes > 0
     }
 
-    /// When the latest list of all pods was asked for.
+    /// When the latest list of all pods was started.
     #[must_use]
-    pub fn pods_listed(&self) -> Option<Instant> {
-        self.pods_listed
+    pub fn pods_listed_at(&self) -> Option<Instant> {
+        self.pods_listed_at
     }
 
-    /// How many pods are bound or about to be, and how many wait.
+    /// The numbers of pods with a node (bound or reserved) and without one.
     #[must_use]
     pub fn count_pods(&self) -> (usize, usize) {
         let bound = self.pods.values().filter(|pod| pod.node.is_some()).count();
         (bound, self.pods.len() - bound)
     }
 
-    /// A pod that was heard of.
+    /// The pod with this uid.
     #[must_use]
-    pub fn pod(&self, uid: &PodUid) -> Option<&PodRecord> {
+    pub fn pod(&self, uid: &PodUid) -> Option<&PodEntry> {
         self.pods.get(uid)
     }
 
-    /// Whether a pod is known to be gone.
+    /// Whether the pod was deleted or terminated.
     #[must_use]
-    pub fn has_left(&self, uid: &PodUid) -> bool {
-        self.gone.contains_key(uid)
+    pub fn is_deleted(&self, uid: &PodUid) -> bool {
+        self.deleted.contains_key(uid)
     }
 
-    /// The cluster, to be asked.
+    /// The cluster of all nodes that filter and prioritize evaluate.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }
 
-    /// What is done in doubt from now on.
-    pub fn set_policy(&mut self, policy: Policy, now: Instant) {
+    /// Changes the policy, and rebuilds all nodes if it is different.
+    pub fn set_policy(&mut self, policy: CachePolicy, now: Instant) {
         if self.policy != policy {
             self.policy = policy;
             let names: Vec<NodeName> = self.nodes.keys().cloned().collect();
@@ -222,53 +214,59 @@ impl Cache {
         }
     }
 
-    /// Problems that came up since the last call.
-    pub fn take_problems(&mut self) -> Vec<Problem> {
+    /// Takes the problems that were reported since the last call.
+    pub fn take_problems(&mut self) -> Vec<CacheProblem> {
         std::mem::take(&mut self.problems)
     }
 
-    /// Warnings about pods that came up since the last call.
+    /// Takes the warnings about pods since the last call.
     pub fn take_warnings(&mut self) -> Vec<Warning> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Nodes that changed since the last call.
+    /// Takes the nodes that changed since the last call.
     pub fn take_changed(&mut self) -> Vec<NodeName> {
         std::mem::take(&mut self.changed).into_iter().collect()
     }
 
-    /// Reservations that the API server has not confirmed.
+    /// Reservations whose binding no watch event has shown yet.
     pub fn reservations(&self) -> impl Iterator<Item = (&PodUid, &Reservation)> {
         self.reservations.iter()
     }
 
-    fn tell(&mut self, event: &'static str, what: impl Into<String>, problem: impl Into<String>) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(Problem {
-                event,
-                what: what.into(),
-                problem: problem.into(),
+    /// Queues a problem for the log.
+    fn report_problem(
+        &mut self,
+        kind: ProblemKind,
+        object: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(CacheProblem {
+                kind,
+                object: object.into(),
+                message: message.into(),
             });
         }
     }
 
-    /// Notes the kind of a node.
-    fn set_kind(&mut self, name: &NodeName, kind: Kind) {
+    /// Sets the dialect of a node, and counts Koordinator's nodes.
+    fn set_dialect(&mut self, name: &NodeName, dialect: ReportedDialect) {
         if let Some(record) = self.nodes.get_mut(name) {
-            self.koordinators -= usize::from(record.kind == Kind::Koordinator);
-            self.koordinators += usize::from(kind == Kind::Koordinator);
-            record.kind = kind;
+            self.koordinator_nodes -= usize::from(record.dialect == ReportedDialect::Koordinator);
+            self.koordinator_nodes += usize::from(dialect == ReportedDialect::Koordinator);
+            record.dialect = dialect;
         }
     }
 
-    fn next_order(&mut self) -> u64 {
-        self.order += 1;
-        self.order
+    fn next_bind_order(&mut self) -> u64 {
+        self.last_bind_order += 1;
+        self.last_bind_order
     }
 }
 
-/// Whether a pod holds anything for itself there.
-fn holds(placement: &Placement) -> bool {
+/// Whether a placement assigns CPUs, memory or devices to the pod itself.
+fn has_assignment(placement: &Placement) -> bool {
     let of_kubelet = || match &placement.detail {
         PlacementDetail::Kubelet(assignment) => assignment.containers.iter().any(|container| {
             container.cpus.is_some() || container.memory.is_some() || !container.devices.is_empty()

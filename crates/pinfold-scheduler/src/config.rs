@@ -1,8 +1,7 @@
-//! [`SchedulerConfig`]: how the scheduler extender is set up, read from one YAML file.
+//! [`ExtenderConfig`]: the configuration file of the scheduler extender.
 //!
-//! Every field has a default, listed in [`FIELDS`]; an empty file is a whole configuration. Fields that do not exist
-//! are rejected with their place and the name that was probably meant. Written as YAML, a configuration reads back as
-//! itself.
+//! Every field has a default, listed in [`FIELDS`]; an empty file is valid. Unknown fields are rejected with their position
+//! and the most similar known name. A configuration that is serialized as YAML is read back unchanged.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,155 +20,155 @@ mod read;
 pub use fields::FIELDS;
 pub use pinfold_daemon::config::{Access, ConfigField};
 
-/// How the scheduler extender is set up.
+/// The configuration of the scheduler extender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SchedulerConfig {
-    /// Where the extender listens.
+pub struct ExtenderConfig {
+    /// The address of the extender.
     pub listen: SocketAddr,
-    /// How it proves who it is, and who may ask.
-    pub tls: Tls,
-    /// What Prometheus and probes ask.
-    pub metrics: Listener,
-    /// The cluster.
-    pub kubernetes: Kubernetes,
-    /// Which of several extenders answers.
-    pub leader: Leader,
-    /// What is said about nodes that do not tell enough.
-    pub nodes: Doubts,
-    /// How long things may take before something is done about it.
-    pub reports: Reports,
-    /// What makes a node a good one.
+    /// HTTPS and client certificates.
+    pub tls: TlsConfig,
+    /// Metrics and probes.
+    pub metrics: ExtenderMetricsConfig,
+    /// Access to the API server.
+    pub kubernetes: ExtenderKubernetesConfig,
+    /// Leader election.
+    pub leader: LeaderConfig,
+    /// Whether nodes with missing, stale or incomplete reports pass.
+    pub nodes: NodeFallbacks,
+    /// Timeouts of reports and bindings.
+    pub reports: ReportTimeouts,
+    /// The weights of scores.
     pub weights: Weights,
 }
 
-/// HTTPS.
+/// HTTPS and client certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tls {
-    /// The certificate and those that vouch for it; `None` for plain HTTP.
+pub struct TlsConfig {
+    /// The certificate chain; `None` for plain HTTP.
     #[serde(serialize_with = "write::path_or_none")]
     pub certificate: Option<PathBuf>,
-    /// Its key.
+    /// The private key.
     #[serde(serialize_with = "write::path_or_none")]
     pub key: Option<PathBuf>,
-    /// Who vouches for clients; `None` to let everybody ask.
-    #[serde(serialize_with = "write::path_or_none")]
-    pub client_authority: Option<PathBuf>,
+    /// The client CA; `None` to accept clients without a certificate.
+    #[serde(rename = "clientCA", serialize_with = "write::path_or_none")]
+    pub client_ca: Option<PathBuf>,
 }
 
-/// What Prometheus and probes ask.
+/// Metrics and probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Listener {
-    /// The address; `None` if nobody is listened to.
+pub struct ExtenderMetricsConfig {
+    /// The address; `None` to serve neither.
     #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
 }
 
-/// The cluster.
+/// Access to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Kubernetes {
-    /// How the API server is reached.
+pub struct ExtenderKubernetesConfig {
+    /// The kubeconfig file or service account.
     #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
 }
 
-/// Which of several extenders answers.
+/// Leader election.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Leader {
-    /// Whether there may be several.
+pub struct LeaderConfig {
+    /// Whether several extenders run and elect a leader.
     pub elect: bool,
     /// The namespace of the lease.
     pub namespace: String,
     /// The name of the lease.
     pub name: String,
-    /// Who we are among them; `None` is the name of the host.
+    /// The identity in the lease; `None` for the host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
 }
 
-/// What is said about nodes that do not tell enough.
+/// What to do with nodes whose report is missing, stale or incomplete, for pods with NUMA needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Doubts {
-    /// Nodes that report nothing about their NUMA nodes.
-    pub without_report: Doubt,
-    /// Nodes whose report lacks pods that have run for a while.
-    pub behind: Doubt,
-    /// Nodes whose report leaves open how the kubelet would decide about this pod.
-    pub uncertain: Doubt,
+pub struct NodeFallbacks {
+    /// Nodes without a report.
+    pub without_report: Fallback,
+    /// Nodes with a stale report, and nodes without headroom beside their unreported pods.
+    pub stale_report: Fallback,
+    /// Nodes whose report does not show how the kubelet would decide about the pod.
+    pub incomplete_report: Fallback,
 }
 
-/// What is said in doubt.
+/// What to do with a node whose verdict is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Doubt {
-    /// Yes: the node decides.
+pub enum Fallback {
+    /// The node passes; its kubelet decides.
     Pass,
-    /// No, with what is missing, to pods for which it matters.
+    /// The node is rejected.
     Reject,
 }
 
-/// How long things may take before something is done about it.
+/// Timeouts of reports and bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reports {
-    /// A report that lacks a pod for so long after it started is behind.
+pub struct ReportTimeouts {
+    /// A report that lacks a pod this long after the pod started is stale.
     #[serde(serialize_with = "write::duration")]
-    pub confirm_within: Duration,
-    /// A report that lists no pods counts a pod that started so long ago.
+    pub stale_after: Duration,
+    /// A report that lists no pods is taken to count a pod this long after the pod started.
     #[serde(serialize_with = "write::duration")]
-    pub settle: Duration,
-    /// A binding that nobody has heard of for so long did not happen.
+    pub counted_after: Duration,
+    /// The timeout for an unconfirmed binding: its reservation is released.
     #[serde(serialize_with = "write::duration")]
-    pub reservation: Duration,
+    pub binding_timeout: Duration,
 }
 
-impl Default for SchedulerConfig {
+impl Default for ExtenderConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 9465).into(),
-            tls: Tls::default(),
-            metrics: Listener {
+            tls: TlsConfig::default(),
+            metrics: ExtenderMetricsConfig {
                 listen: Some((Ipv4Addr::LOCALHOST, 9466).into()),
             },
-            kubernetes: Kubernetes {
+            kubernetes: ExtenderKubernetesConfig {
                 kubeconfig: Access::InCluster,
             },
-            leader: Leader {
+            leader: LeaderConfig {
                 elect: true,
                 namespace: "pinfold-system".to_owned(),
                 name: "pinfold-scheduler".to_owned(),
                 identity: None,
             },
-            nodes: Doubts {
-                without_report: Doubt::Pass,
-                behind: Doubt::Reject,
-                uncertain: Doubt::Reject,
+            nodes: NodeFallbacks {
+                without_report: Fallback::Pass,
+                stale_report: Fallback::Reject,
+                incomplete_report: Fallback::Reject,
             },
-            reports: Reports {
-                confirm_within: Duration::from_secs(60),
-                settle: Duration::from_secs(90),
-                reservation: Duration::from_secs(30),
+            reports: ReportTimeouts {
+                stale_after: Duration::from_secs(60),
+                counted_after: Duration::from_secs(90),
+                binding_timeout: Duration::from_secs(30),
             },
             weights: Weights::default(),
         }
     }
 }
 
-impl SchedulerConfig {
-    /// Reads a configuration. `file` is its name for messages.
+impl ExtenderConfig {
+    /// Parses a configuration. `file` is the name of the file for messages.
     ///
     /// # Errors
-    /// With everything that makes it unusable, each with its place.
+    /// With all errors of the file, each with its position.
     pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Self>, Diagnostics> {
         manifest::read_plain(file, bytes, read::config)
     }
 
-    /// What a running extender cannot change: the names of fields in which `new` differs and that need a restart.
+    /// The names of the fields that differ in `new` and take effect only after a restart.
     #[must_use]
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
         let differs = |differs: bool, field: &'static str| differs.then_some(field);

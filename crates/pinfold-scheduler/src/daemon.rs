@@ -1,8 +1,8 @@
-//! The daemon: starts and joins everything.
+//! The daemon: starts all tasks and handles signals.
 //!
 //! ```text
-//! signals ─► this thread: stop, read the settings again
-//! runtime ─► watches, server, probes, lease, a tick every second
+//! signals ─► this thread: stop, reload the configuration
+//! tokio runtime ─► reflectors, extender server, probes, leader election, a tick every second
 //! ```
 
 use std::io;
@@ -10,159 +10,170 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::events::{Fate, Ration, Reporter, Teller};
-use pinfold_apiserver::{Api, Connection, ConnectionError, Events, Follower, Patience};
+use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
+use pinfold_apiserver::{
+    ApiClient, Connection, ConnectionError, EventQueue, Reflector, RetryPolicy,
+};
 use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::http::{self, HttpLimits, ProbeHandler};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 use tokio::task::JoinHandle;
 
-use crate::cache::{Cache, Follow, Policy, sources};
-use crate::config::SchedulerConfig;
+use crate::cache::{Cache, CachePolicy, CacheProblem, CacheStore, ProblemKind, watch_targets};
+use crate::config::ExtenderConfig;
 use crate::extender::Extender;
-use crate::leader::{self, Elector, Standing};
+use crate::leader::{self, Elector, Leadership};
 use crate::metrics::{self, catalogue};
-use crate::server::{self, Desk};
-use crate::tls::{self, Secured, TlsError};
-use crate::wake::{Free, Waiting};
+use crate::requeue::{RejectedPods, Requeue};
+use crate::server::{self, ExtenderServer};
+use crate::tls::{self, TlsError, TlsListener};
 
-/// Why the extender could not start.
+/// Errors of starting the extender.
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The API server cannot be asked.
+pub enum SchedulerError {
+    /// The connection to the API server cannot be set up.
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
-    /// HTTPS cannot be spoken.
+    /// The TLS configuration is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A port cannot be used.
+    /// An address cannot be bound.
     #[error("cannot listen on {address}: {error}; set {field} to another one")]
     Port {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// The field that names it.
+        /// The configuration field with the address.
         field: &'static str,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         error: io::Error,
     },
-    /// There is no thread left.
+    /// A thread or the runtime cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// How often time alone is looked at, and waiting pods are.
+/// Interval of [`Cache::tick`] and of checks of rejected pods.
 const TICK: Duration = Duration::from_secs(1);
-/// How long what is under way may take when everything ends.
-const GRACE: Duration = Duration::from_secs(5);
+/// Time for requests in flight when the daemon stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the extender until it is told to stop. `reread` gives the configuration as it is by then.
+/// Runs the extender until [`Signal::Stop`]. `reread` reads the configuration again.
 ///
 /// # Errors
-/// If it cannot start.
+/// If the extender cannot start.
 pub fn run(
-    config: &SchedulerConfig,
-    reread: &dyn Fn() -> Result<SchedulerConfig, String>,
-    control: &SignalReceiver,
-) -> Result<(), DaemonError> {
+    config: &ExtenderConfig,
+    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
+    signals: &SignalReceiver,
+) -> Result<(), SchedulerError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::File(path) => Connection::from_kubeconfig(path)?,
         Access::InCluster | Access::None => Connection::in_cluster()?,
     };
-    let secured = tls::settings(&config.tls)?;
+    let tls_config = tls::server_config(&config.tls)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(DaemonError::Thread)?;
+        .map_err(SchedulerError::Thread)?;
     let guard = runtime.enter();
-    let api = Api::new(&connection, leader::REQUEST)?;
-    let begun = Instant::now();
-    let parts = Parts {
+    let api = ApiClient::new(&connection, leader::REQUEST_TIMEOUT)?;
+    let start = Instant::now();
+    let components = Components {
         cache: Arc::new(Mutex::new(Cache::new(policy(config)))),
-        standing: Arc::new(match config.leader.elect {
-            true => Standing::default(),
-            false => Standing::alone(begun),
+        leadership: Arc::new(match config.leader.elect {
+            true => Leadership::default(),
+            false => Leadership::permanent(start),
         }),
         metrics: Arc::new(metrics::registry()),
     };
-    let extender = Arc::new(Extender::new(parts.cache.clone(), config.weights.clone()));
-    let desk = Arc::new(Desk {
+    let extender = Arc::new(Extender::new(
+        components.cache.clone(),
+        config.weights.clone(),
+    ));
+    let server = Arc::new(ExtenderServer {
         extender: extender.clone(),
         api: api.clone(),
-        standing: parts.standing.clone(),
-        waiting: Arc::new(Waiting::default()),
-        metrics: parts.metrics.clone(),
+        leadership: components.leadership.clone(),
+        rejected_pods: Arc::new(RejectedPods::default()),
+        metrics: components.metrics.clone(),
         handle: runtime.handle().clone(),
     });
     let version = env!("CARGO_PKG_VERSION");
-    parts.metrics.set(&catalogue::BUILD_INFO, &[version], 1.0);
+    components
+        .metrics
+        .set(&catalogue::BUILD_INFO, &[version], 1.0);
 
-    let listener = port(config.listen, "listen")?;
+    let listener = bind(config.listen, "listen")?;
     let (address, limits) = (
         listener.local_addr().unwrap_or(config.listen),
         server::LIMITS,
     );
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(DaemonError::Thread)?;
-    match secured {
-        Some(settings) => {
-            let listener = Secured::new(listener, settings);
-            tokio::spawn(http::serve(listener, desk.clone(), limits));
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(SchedulerError::Thread)?;
+    match tls_config {
+        Some(tls_config) => {
+            let listener = TlsListener::new(listener, tls_config);
+            tokio::spawn(http::serve(listener, server.clone(), limits));
         }
-        None => drop(tokio::spawn(http::serve(listener, desk.clone(), limits))),
+        None => drop(tokio::spawn(http::serve(listener, server.clone(), limits))),
     }
     if let Some(address) = config.metrics.listen {
-        let listener = port(address, "metrics.listen")?;
+        let listener = bind(address, "metrics.listen")?;
         let address = listener.local_addr().unwrap_or(address);
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(DaemonError::Thread)?;
-        let probes = Arc::new(ProbeHandler::new(desk.clone(), parts.metrics.clone()));
+        let listener =
+            tokio::net::TcpListener::from_std(listener).map_err(SchedulerError::Thread)?;
+        let probes = Arc::new(ProbeHandler::new(
+            server.clone(),
+            components.metrics.clone(),
+        ));
         tokio::spawn(http::serve(listener, probes, HttpLimits::default()));
         tracing::info!(listen = %address, "serving probes and metrics");
     }
     let identity = identity(config);
-    let elected = (config.leader.elect).then(|| parts.elect(&api, config, &identity));
-    let follow = Api::new(&connection, Patience::default().request)?;
-    let watches = tokio::spawn(parts.clone().follow(follow));
-    let ticks = tokio::spawn(tick(desk.clone(), parts.events(&api, &identity)));
+    let election = (config.leader.elect).then(|| components.elect(&api, config, &identity));
+    let watch_api = ApiClient::new(&connection, RetryPolicy::default().request_timeout)?;
+    let watches = tokio::spawn(components.clone().watch(watch_api));
+    let ticks = tokio::spawn(tick(server.clone(), components.events(&api, &identity)));
     drop(guard);
     tracing::info!(listen = %address, api_server = %connection.url(), "started");
 
     let mut current = config.clone();
     loop {
-        match control.wait(Duration::from_secs(3600)) {
+        match signals.wait(Duration::from_secs(3600)) {
             None => {}
             Some(Signal::Reload) => reload(&mut current, reread, &extender),
             Some(Signal::Stop) => break,
         }
     }
     tracing::info!("stopping");
-    // Nobody is answered any more; what is under way may end.
-    parts.standing.lost();
+    // New requests are rejected from now on; requests in flight may finish.
+    components.leadership.end();
     watches.abort();
     ticks.abort();
-    if let Some(elected) = elected {
-        elected.abort();
+    if let Some(election) = election {
+        election.abort();
         let leader = &config.leader;
-        let resign = Elector::resign(&api, &leader.namespace, &leader.name, &identity);
-        let _ = runtime.block_on(async { tokio::time::timeout(GRACE, resign).await });
+        let release = Elector::release(&api, &leader.namespace, &leader.name, &identity);
+        let _ = runtime.block_on(async { tokio::time::timeout(SHUTDOWN_TIMEOUT, release).await });
     }
-    runtime.shutdown_timeout(GRACE);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     Ok(())
 }
 
-fn policy(config: &SchedulerConfig) -> Policy {
-    Policy {
+fn policy(config: &ExtenderConfig) -> CachePolicy {
+    CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     }
 }
 
-fn identity(config: &SchedulerConfig) -> String {
+/// The identity of this extender in the lease, unique even for two extenders on one host.
+fn identity(config: &ExtenderConfig) -> String {
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = config.leader.identity.clone();
     let name = name.or_else(|| host().map(|name| name.trim().to_owned()));
-    // Two on one host are two.
     format!(
         "{}_{:08x}",
         name.unwrap_or_default(),
@@ -170,8 +181,8 @@ fn identity(config: &SchedulerConfig) -> String {
     )
 }
 
-fn port(address: SocketAddr, field: &'static str) -> Result<TcpListener, DaemonError> {
-    let failed = |error| DaemonError::Port {
+fn bind(address: SocketAddr, field: &'static str) -> Result<TcpListener, SchedulerError> {
+    let failed = |error| SchedulerError::Port {
         address,
         field,
         error,
@@ -182,92 +193,100 @@ fn port(address: SocketAddr, field: &'static str) -> Result<TcpListener, DaemonE
 }
 
 fn reload(
-    current: &mut SchedulerConfig,
-    reread: &dyn Fn() -> Result<SchedulerConfig, String>,
+    current: &mut ExtenderConfig,
+    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
     extender: &Extender,
 ) {
     let new = match reread() {
         Ok(new) => new,
-        Err(problem) => {
-            tracing::error!(%problem, "new configuration is invalid, keeping the old one");
+        Err(error) => {
+            tracing::error!(error, "new configuration is invalid, keeping the old one");
             return;
         }
     };
-    let stays = current.needs_restart(&new);
-    if !stays.is_empty() {
+    let fields = current.needs_restart(&new);
+    if !fields.is_empty() {
         tracing::warn!(
-            fields = stays.join(","),
+            fields = fields.join(","),
             "configuration change needs a restart"
         );
     }
     extender.set_weights(new.weights.clone());
     extender.cache().set_policy(policy(&new), Instant::now());
-    // What needs a restart stays as it is until then.
+    // Fields that need a restart keep their values, so that they are named again at the next reload.
     current.weights = new.weights;
     current.nodes = new.nodes;
     current.reports = new.reports;
     tracing::info!("configuration reloaded");
 }
 
-/// What every task is given.
+/// The state that the tasks share.
 #[derive(Clone)]
-struct Parts {
+struct Components {
     cache: Arc<Mutex<Cache>>,
-    standing: Arc<Standing>,
+    leadership: Arc<Leadership>,
     metrics: Arc<Metrics>,
 }
 
-impl Parts {
-    fn elect(&self, api: &Api, config: &SchedulerConfig, identity: &str) -> JoinHandle<()> {
+impl Components {
+    fn elect(&self, api: &ApiClient, config: &ExtenderConfig, identity: &str) -> JoinHandle<()> {
         let leader = &config.leader;
         let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
-        let standing = self.standing.clone();
+        let leadership = self.leadership.clone();
         tokio::spawn(async move {
-            let tell = |error: &pinfold_apiserver::ApiError| {
+            let on_error = |error: &pinfold_apiserver::ApiError| {
                 tracing::warn!(%error, "lease request failed");
             };
-            elector.run(&standing, tell).await;
+            elector.run(&leadership, on_error).await;
         })
     }
 
-    /// Where warnings about pods go.
-    fn events(&self, api: &Api, identity: &str) -> Events {
-        let events = Events::default();
-        let reporter = Reporter {
+    /// Starts the task that writes warnings about pods as Events.
+    fn events(&self, api: &ApiClient, identity: &str) -> EventQueue {
+        let events = EventQueue::default();
+        let reporter = EventReporter {
             component: "pinfold-scheduler",
             instance: identity.to_owned(),
         };
-        let tell = |fate| match fate {
-            Fate::Rejected(error) => tracing::warn!(%error, "API server rejected an event"),
-            Fate::Dropped(count) => tracing::warn!(events = count, "events dropped"),
-            Fate::Sent | Fate::Failed => {}
+        let on_outcome = |outcome| match outcome {
+            EventOutcome::Rejected(error) => tracing::warn!(%error, "API server rejected an event"),
+            EventOutcome::Dropped(count) => tracing::warn!(events = count, "events dropped"),
+            EventOutcome::Sent | EventOutcome::Failed => {}
         };
-        let (ration, backoff) = (Ration::default(), Patience::default().backoff());
-        let teller = Teller::new(api.clone(), reporter, events.clone(), ration, backoff, tell);
-        tokio::spawn(teller.run());
+        let (rate, backoff) = (EventRate::default(), RetryPolicy::default().backoff());
+        let sender = EventSender::new(
+            api.clone(),
+            reporter,
+            events.clone(),
+            rate,
+            backoff,
+            on_outcome,
+        );
+        tokio::spawn(sender.run());
         events
     }
 
-    /// Follows everything. Pods are listed by the leader alone, anew with every term, and after the reports: only then
-    /// it is sure that everything the leader before bound is seen, and who left before is known to be gone.
-    async fn follow(self, api: Api) {
-        let [nodes, pods, reports, numas] = sources();
-        let [of_nodes, _, of_reports, of_numas] = self.sinks();
-        let backoff = || Patience::default().backoff();
-        tokio::spawn(Follower::new(api.clone(), nodes, of_nodes, backoff()).run());
-        tokio::spawn(Follower::new(api.clone(), reports, of_reports, backoff()).run());
-        tokio::spawn(Follower::new(api.clone(), numas, of_numas, backoff()).run());
+    /// Runs the reflectors. Pods are watched by the leader alone. Each term starts with a new list of pods, after the lists
+    /// of reports: it contains every pod that the previous leader bound, and pods that only a report lists are known to be
+    /// deleted.
+    async fn watch(self, api: ApiClient) {
+        let [nodes, pods, reports, numas] = watch_targets();
+        let [of_nodes, _, of_reports, of_numas] = self.stores();
+        let backoff = || RetryPolicy::default().backoff();
+        tokio::spawn(Reflector::new(api.clone(), nodes, of_nodes, backoff()).run());
+        tokio::spawn(Reflector::new(api.clone(), reports, of_reports, backoff()).run());
+        tokio::spawn(Reflector::new(api.clone(), numas, of_numas, backoff()).run());
         let mut term: Option<(Instant, JoinHandle<()>)> = None;
         loop {
-            let since = self.standing.leads_since(Instant::now());
-            let listed = self.listed();
-            if since.is_some() && since != term.as_ref().map(|(since, _)| *since) && listed {
+            let since = self.leadership.leader_since(Instant::now());
+            let ready = self.all_but_pods_listed();
+            if since.is_some() && since != term.as_ref().map(|(since, _)| *since) && ready {
                 if let Some((_, before)) = term.take() {
                     before.abort();
                 }
-                let [_, of_pods, _, _] = self.sinks();
-                let follower = Follower::new(api.clone(), pods.clone(), of_pods, backoff());
-                let task = tokio::spawn(follower.run());
+                let [_, of_pods, _, _] = self.stores();
+                let reflector = Reflector::new(api.clone(), pods.clone(), of_pods, backoff());
+                let task = tokio::spawn(reflector.run());
                 term = since.map(|since| (since, task));
                 tracing::info!("leading");
             }
@@ -281,68 +300,87 @@ impl Parts {
         }
     }
 
-    fn sinks(&self) -> [Follow; 4] {
-        Follow::all(&self.cache, &self.metrics)
+    fn stores(&self) -> [CacheStore; 4] {
+        CacheStore::all(&self.cache, &self.metrics)
     }
 
-    /// Whether everything but pods was listed.
-    fn listed(&self) -> bool {
+    /// Whether all resources but pods were listed.
+    fn all_but_pods_listed(&self) -> bool {
         let cache = self.cache.lock();
         let cache = cache.unwrap_or_else(std::sync::PoisonError::into_inner);
-        cache.listed().missing().iter().all(|what| *what == "pods")
+        cache.listed().missing().iter().all(|name| *name == "pods")
     }
 }
 
-/// What time alone changes, what is to be told, and who is to be woken.
-async fn tick(desk: Arc<Desk>, events: Events) {
+/// Every second: updates the cache, logs its problems, sends warnings about pods, requeues pods that fit now.
+async fn tick(server: Arc<ExtenderServer>, events: EventQueue) {
     loop {
         tokio::time::sleep(TICK).await;
         let now = Instant::now();
-        let (problems, warnings, freed) = {
-            let mut cache = desk.extender.cache();
+        let (problems, warnings, requeues) = {
+            let mut cache = server.extender.cache();
             cache.tick(now);
             let changed = cache.take_changed();
-            let freed = desk.waiting.freed(&mut cache, changed, now);
-            (cache.take_problems(), cache.take_warnings(), freed)
+            let requeues = server.rejected_pods.requeues(&mut cache, changed, now);
+            (cache.take_problems(), cache.take_warnings(), requeues)
         };
         for problem in problems {
-            desk.metrics.count(&catalogue::PROBLEMS, &[problem.event]);
-            tracing::warn!(
-                what = problem.what,
-                problem = problem.problem,
-                "{}",
-                problem.event
-            );
+            let kind = problem.kind.name();
+            server.metrics.count(&catalogue::PROBLEMS, &[kind]);
+            log_problem(&problem);
         }
-        if desk.standing.leads_since(now).is_none() {
+        if server.leadership.leader_since(now).is_none() {
             continue;
         }
         for warning in warnings {
             events.warn(warning);
         }
-        wake(&desk, freed).await;
+        requeue_pods(&server, requeues).await;
     }
 }
 
-/// Touches pods for which a place came free. Where the API server is away for one, the others are not tried.
-async fn wake(desk: &Desk, freed: Vec<Free>) {
-    let mut away = false;
-    for free in freed {
-        if away {
-            desk.waiting.not_touched(free);
+/// Logs a problem. Every kind has its own call site, and so its own rate limit.
+fn log_problem(problem: &CacheProblem) {
+    let CacheProblem {
+        kind,
+        object,
+        message,
+    } = problem;
+    match kind {
+        ProblemKind::InvalidPod => tracing::warn!(pod = object, error = message, "pod ignored"),
+        ProblemKind::InvalidNode => tracing::warn!(node = object, error = message, "node ignored"),
+        ProblemKind::InvalidReport => {
+            tracing::warn!(node = object, error = message, "report cannot be used");
+        }
+        ProblemKind::StaleReport => {
+            tracing::warn!(node = object, details = message, "report is stale");
+        }
+        ProblemKind::BindingTimedOut => {
+            tracing::warn!(pod = object, details = message, "binding timed out");
+        }
+    }
+}
+
+/// Requeues pods. After the first failed request the others are retried at the next tick.
+async fn requeue_pods(server: &ExtenderServer, requeues: Vec<Requeue>) {
+    let mut unreachable = false;
+    for requeue in requeues {
+        if unreachable {
+            server.rejected_pods.retry(requeue);
             continue;
         }
-        let touched = free.touch(&desk.api).await;
-        let (pod, node) = (free.asked.full_name(), &free.node);
-        match touched {
-            Ok(touched) => {
+        let patched = requeue.patch_pod(&server.api).await;
+        let (pod, node) = (requeue.info.full_name(), &requeue.node);
+        match patched {
+            Ok(patched) => {
                 tracing::info!(pod, %node, "pod fits now, requeued");
-                desk.metrics.add(&catalogue::WOKEN, &[], u64::from(touched));
+                let more = u64::from(patched);
+                server.metrics.add(&catalogue::REQUEUED_PODS, &[], more);
             }
             Err(error) => {
                 tracing::warn!(pod, %node, %error, "requeueing a pod failed");
-                desk.waiting.not_touched(free);
-                away = true;
+                server.rejected_pods.retry(requeue);
+                unreachable = true;
             }
         }
     }

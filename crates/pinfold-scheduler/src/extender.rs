@@ -1,11 +1,11 @@
-//! [`Extender`]: answers kube-scheduler: which nodes could take a pod, which is best, who has to leave, and binding.
+//! [`Extender`]: the verbs of kube-scheduler's extender protocol.
 //!
-//! | verb | asks | answers |
+//! | verb | request | response |
 //! |---|---|---|
-//! | filter | a pod and nodes | the nodes that will take it, and for the others why not |
-//! | prioritize | the same | how much better than the worst each is, from 0 to 10 |
-//! | preempt | the pods that could leave each node | the fewest that really make room, or none for that node |
-//! | bind | a pod and a node | the place is checked again, promised, and written to the API server |
+//! | filter | a pod and nodes | the nodes that will admit the pod, and the reason for each other node |
+//! | prioritize | a pod and nodes | scores from 0 to 10, relative to the worst node |
+//! | preempt | a pod, and possible victims on each node | the fewest victims that make the pod fit, for each node where this is possible |
+//! | bind | a pod and a node | reserves the pod after another check, and sends the binding to the API server |
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,46 +22,46 @@ pub mod reason;
 pub mod wire;
 
 use crate::cache::Cache;
-use crate::cache::pod::{self, Asked};
+use crate::cache::pod_info::{self, PodInfo};
 use crate::weights::Weights;
 
-/// So many pods that were read are remembered: filter, prioritize and bind speak of the same one.
-const MOST_RECENT: usize = 128;
+/// The most parsed pods that are kept: filter, prioritize and bind are called with the same pod.
+const MAX_RECENT: usize = 128;
 
-/// Answers kube-scheduler.
+/// Handles the requests of kube-scheduler.
 pub struct Extender {
     cache: Arc<Mutex<Cache>>,
     weights: Mutex<Weights>,
-    recent: Mutex<VecDeque<Arc<Asked>>>,
+    recent: Mutex<VecDeque<Arc<PodInfo>>>,
 }
 
-/// What is wrong with a request.
+/// A malformed request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
-    /// It is not the JSON that it should be.
-    #[error("expected the arguments of a scheduler extender, found something else: {0}")]
+    /// The body cannot be parsed.
+    #[error("expected the arguments of a scheduler extender: {0}")]
     NotArguments(String),
-    /// Its pod makes no sense.
+    /// The pod cannot be parsed.
     #[error(transparent)]
-    Pod(#[from] pod::BadPod),
+    Pod(#[from] pod_info::InvalidPod),
 }
 
-/// What tells two versions of a pod apart.
+/// The fields that identify a version of a pod.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Glance {
-    metadata: GlanceMeta,
+struct PodVersion {
+    metadata: PodVersionMeta,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct GlanceMeta {
+struct PodVersionMeta {
     uid: String,
     resource_version: String,
 }
 
 impl Extender {
-    /// Answers from this cache.
+    /// An extender that decides with `cache`.
     #[must_use]
     pub fn new(cache: Arc<Mutex<Cache>>, weights: Weights) -> Self {
         Self {
@@ -71,9 +71,9 @@ impl Extender {
         }
     }
 
-    /// What makes a node a good one from now on.
+    /// Changes the weights of the scores.
     pub fn set_weights(&self, weights: Weights) {
-        // Under the cache's lock: nobody notes a score by the old ones afterwards.
+        // While the cache is locked, so that no score with the old weights is stored afterwards.
         let mut cache = self.cache();
         *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
         cache.cluster().clear_cache();
@@ -84,47 +84,47 @@ impl Extender {
         weights.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The cache. Whoever holds it keeps everybody else waiting.
+    /// Locks the cache. All requests and watch events wait for the lock.
     pub fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pod of a request. One that was read before in the same version is not read again.
-    fn asked(&self, pod: &RawValue) -> Result<Arc<Asked>, BadRequest> {
-        let glance: Glance = serde_json::from_str(pod.get())
+    /// The pod of a request. A version that was parsed before is not parsed again.
+    fn pod_info(&self, pod: &RawValue) -> Result<Arc<PodInfo>, BadRequest> {
+        let version: PodVersion = serde_json::from_str(pod.get())
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let GlanceMeta {
+        let PodVersionMeta {
             uid,
             resource_version: version,
-        } = glance.metadata;
+        } = version.metadata;
         if let Some(known) = self.known(&uid.as_str().into(), Some(&version)) {
             return Ok(known);
         }
         let value = serde_json::from_str(pod.get())
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let asked = pod::read(value)?.asked;
-        self.remember(&asked);
-        Ok(asked)
+        let info = pod_info::parse(value)?.info;
+        self.remember(&info);
+        Ok(info)
     }
 
-    /// A pod that was read before, in this version or in any.
-    fn known(&self, uid: &PodUid, version: Option<&str>) -> Option<Arc<Asked>> {
-        let fits = |asked: &Arc<Asked>| {
-            asked.uid() == uid && version.is_none_or(|version| asked.version == version)
+    /// A pod that was parsed before, in this version or in any.
+    fn known(&self, uid: &PodUid, version: Option<&str>) -> Option<Arc<PodInfo>> {
+        let matches = |info: &Arc<PodInfo>| {
+            info.uid() == uid && version.is_none_or(|version| info.version == version)
         };
-        let cached = self.cache().pod(uid).map(|record| record.asked.clone());
-        if let Some(asked) = cached.filter(fits) {
-            return Some(asked);
+        let cached = self.cache().pod(uid).map(|record| record.info.clone());
+        if let Some(info) = cached.filter(matches) {
+            return Some(info);
         }
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().rev().find(|asked| fits(asked)).cloned()
+        recent.iter().rev().find(|info| matches(info)).cloned()
     }
 
-    fn remember(&self, asked: &Arc<Asked>) {
+    fn remember(&self, info: &Arc<PodInfo>) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.len() >= MOST_RECENT {
+        if recent.len() >= MAX_RECENT {
             recent.pop_front();
         }
-        recent.push_back(asked.clone());
+        recent.push_back(info.clone());
     }
 }

@@ -1,126 +1,128 @@
-//! Which of several extenders answers: the one that holds a Lease.
+//! Leader election with a Lease: of several extenders only the leader answers requests.
 //!
-//! A decision is only safe on a picture that holds every decision before it, and the news of a binding take a moment to
-//! reach the other extenders. So one answers at a time. Nobody's clock is compared with another's: a lease is over
-//! when it has not changed for its duration by our own monotonic clock, and its holder stops answering well before
-//! that, by its own. Bindings end in less time than lies between the two.
+//! A decision is safe only if the cache contains all earlier decisions, and the watch event of a binding reaches the other
+//! extenders with a delay. Clocks of different machines are never compared: a lease has expired when it has not changed for
+//! its duration by our own monotonic clock, and its holder stops answering well before that by its own clock. The time
+//! between the two is longer than a binding request may take.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use pinfold_apiserver::{Api, ApiError, escaped};
+use pinfold_apiserver::{ApiClient, ApiError, percent_encode};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// How long a lease holds that nobody renews.
-pub const LEASE: Duration = Duration::from_secs(15);
-/// How long its holder answers after it last renewed it.
-pub const RENEW_WITHIN: Duration = Duration::from_secs(9);
-/// How often it is tried.
-const EVERY: Duration = Duration::from_secs(2);
-/// The longest that a request of a leader may take.
-pub const REQUEST: Duration = Duration::from_secs(4);
+/// A lease that is not renewed for this time has expired.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// The holder stops answering this long after it last renewed the lease.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(9);
+/// Interval of attempts to acquire or renew the lease.
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// Timeout of requests of the leader.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Whether this one answers.
+/// Whether this extender is the leader.
 #[derive(Debug, Default)]
-pub struct Standing(Mutex<Held>);
+pub struct Leadership(Mutex<LeaderTerm>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct LeaderTerm {
+    /// When the term began; `None` if there was none.
     since: Option<Instant>,
+    /// When the term ends without a renewal; `None` for a permanent leader.
     until: Option<Instant>,
 }
 
-impl Standing {
-    /// Alone, and so for ever.
+impl Leadership {
+    /// The leadership of the only extender, without an election.
     #[must_use]
-    pub fn alone(now: Instant) -> Self {
-        Self(Mutex::new(Held {
+    pub fn permanent(now: Instant) -> Self {
+        Self(Mutex::new(LeaderTerm {
             since: Some(now),
             until: None,
         }))
     }
 
-    /// Since when this one is the leader; `None` if it is not.
+    /// When this extender became the leader; `None` if it is not the leader.
     #[must_use]
-    pub fn leads_since(&self, now: Instant) -> Option<Instant> {
-        let held = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.since
-            .filter(|_| held.until.is_none_or(|until| now < until))
+    pub fn leader_since(&self, now: Instant) -> Option<Instant> {
+        let term = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        term.since
+            .filter(|_| term.until.is_none_or(|until| now < until))
     }
 
-    /// The lease was renewed by a request that began at `begun`.
-    pub fn renewed(&self, begun: Instant, now: Instant) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let leads = held.since.is_some() && held.until.is_none_or(|until| now < until);
-        if !leads {
-            held.since = Some(now);
+    /// Records that a request that began at `start` acquired or renewed the lease.
+    pub fn record_renewal(&self, start: Instant, now: Instant) {
+        let mut term = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_leader = term.since.is_some() && term.until.is_none_or(|until| now < until);
+        if !is_leader {
+            term.since = Some(now);
         }
-        held.until = begun.checked_add(RENEW_WITHIN);
+        term.until = start.checked_add(RENEW_DEADLINE);
     }
 
-    /// Another one holds the lease.
-    pub fn lost(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Held::default();
+    /// Ends the term, because another extender holds the lease or this one stops.
+    pub fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = LeaderTerm::default();
     }
 }
 
-/// A lease as it was last seen, and when it became so.
-struct Seen {
+/// The last observed version of the lease, and when it was first observed.
+struct ObservedLease {
     version: String,
-    at: Instant,
+    first_seen: Instant,
 }
 
-/// Tries to hold a lease.
+/// Acquires and renews the lease.
 pub struct Elector {
-    api: Api,
+    api: ApiClient,
     path: String,
     name: String,
     namespace: String,
     identity: String,
-    seen: Option<Seen>,
+    observed: Option<ObservedLease>,
 }
 
 impl Elector {
-    /// For the lease of that name.
+    /// An elector for the lease `namespace/name`, under the name `identity`.
     #[must_use]
-    pub fn new(api: Api, namespace: &str, name: &str, identity: &str) -> Self {
+    pub fn new(api: ApiClient, namespace: &str, name: &str, identity: &str) -> Self {
         Self {
             path: format!(
                 "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
-                escaped(namespace)
+                percent_encode(namespace)
             ),
             api,
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             identity: identity.to_owned(),
-            seen: None,
+            observed: None,
         }
     }
 
-    /// Tries for ever. `tell` hears of what fails.
-    pub async fn run(mut self, standing: &Standing, tell: impl Fn(&ApiError)) {
+    /// Acquires and renews the lease until the future is dropped. `on_error` is called for failed requests.
+    pub async fn run(mut self, leadership: &Leadership, on_error: impl Fn(&ApiError)) {
         loop {
-            let begun = Instant::now();
-            match self.attempt(begun).await {
-                Ok(true) => standing.renewed(begun, Instant::now()),
-                Ok(false) => standing.lost(),
-                // Whoever holds it goes on for as long as it may.
-                Err(error) => tell(&error),
+            let start = Instant::now();
+            match self.try_acquire(start).await {
+                Ok(true) => leadership.record_renewal(start, Instant::now()),
+                Ok(false) => leadership.end(),
+                // A leader stays the leader until its renew deadline.
+                Err(error) => on_error(&error),
             }
-            sleep(EVERY).await;
+            sleep(RETRY_PERIOD).await;
         }
     }
 
-    /// One attempt: whether the lease is ours now.
-    async fn attempt(&mut self, now: Instant) -> Result<bool, ApiError> {
-        let own = format!("{}/{}", self.path, escaped(&self.name));
-        let lease = match self.api.get(&own).await {
+    /// Tries to acquire or renew the lease. Returns whether this extender holds it now.
+    async fn try_acquire(&mut self, now: Instant) -> Result<bool, ApiError> {
+        let path = format!("{}/{}", self.path, percent_encode(&self.name));
+        let lease = match self.api.get(&path).await {
             Ok(lease) => lease,
             Err(error) if error.code() == Some(404) => {
-                let made = self.api.post(&self.path, &self.lease(None, 0)).await;
-                return settled(made);
+                let created = self.api.post(&self.path, &self.lease(None, 0)).await;
+                return is_written(created);
             }
             Err(error) => return Err(error),
         };
@@ -129,42 +131,42 @@ impl Elector {
         let version = lease["metadata"]["resourceVersion"].as_str();
         let version = version.unwrap_or_default();
         if self
-            .seen
+            .observed
             .as_ref()
-            .is_none_or(|seen| seen.version != version)
+            .is_none_or(|observed| observed.version != version)
         {
-            self.seen = Some(Seen {
+            self.observed = Some(ObservedLease {
                 version: version.to_owned(),
-                at: now,
+                first_seen: now,
             });
         }
-        let over = self
-            .seen
-            .as_ref()
-            .is_some_and(|seen| now.saturating_duration_since(seen.at) >= LEASE);
+        let expired = self.observed.as_ref().is_some_and(|observed| {
+            now.saturating_duration_since(observed.first_seen) >= LEASE_DURATION
+        });
         let transitions = spec["leaseTransitions"].as_i64().unwrap_or(0);
         let transitions = match holder == self.identity {
             true => transitions,
-            false if holder.is_empty() || over => transitions.saturating_add(1),
+            false if holder.is_empty() || expired => transitions.saturating_add(1),
             false => return Ok(false),
         };
-        let put = self.lease(Some(&lease), transitions);
-        settled(self.api.put(&own, &put).await)
+        let new = self.lease(Some(&lease), transitions);
+        is_written(self.api.put(&path, &new).await)
     }
 
-    /// Gives the lease back, so that nobody has to wait for its end.
-    pub async fn resign(api: &Api, namespace: &str, name: &str, identity: &str) {
+    /// Releases the lease, so that another extender need not wait until it expires.
+    pub async fn release(api: &ApiClient, namespace: &str, name: &str, identity: &str) {
         let elector = Self::new(api.clone(), namespace, name, identity);
-        let own = format!("{}/{}", elector.path, escaped(name));
-        // Whoever cannot give it back lets it end.
-        if let Ok(mut lease) = api.get(&own).await
+        let path = format!("{}/{}", elector.path, percent_encode(name));
+        // If this fails, the lease expires.
+        if let Ok(mut lease) = api.get(&path).await
             && lease["spec"]["holderIdentity"].as_str() == Some(identity)
         {
             lease["spec"]["holderIdentity"] = "".into();
-            let _ = api.put(&own, &lease).await;
+            let _ = api.put(&path, &lease).await;
         }
     }
 
+    /// The Lease object held by this extender; `before` is the one that it replaces.
     fn lease(&self, before: Option<&Value>, transitions: i64) -> Value {
         // The API server reads a MicroTime with exactly six digits.
         let now = format!("{:.6}", Timestamp::now());
@@ -184,7 +186,7 @@ impl Elector {
             "metadata": meta,
             "spec": {
                 "holderIdentity": self.identity,
-                "leaseDurationSeconds": LEASE.as_secs(),
+                "leaseDurationSeconds": LEASE_DURATION.as_secs(),
                 "acquireTime": acquired,
                 "renewTime": now,
                 "leaseTransitions": transitions,
@@ -193,8 +195,8 @@ impl Elector {
     }
 }
 
-/// Whether a write was ours; somebody else's being quicker is an answer too.
-fn settled(written: Result<Value, ApiError>) -> Result<bool, ApiError> {
+/// Whether a write succeeded; a conflict means that another extender was faster.
+fn is_written(written: Result<Value, ApiError>) -> Result<bool, ApiError> {
     match written {
         Ok(_) => Ok(true),
         Err(error) if error.code() == Some(409) => Ok(false),
@@ -207,33 +209,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leader_that_cannot_renew_stops_before_another_can_begin() {
-        let standing = Standing::default();
-        let begun = Instant::now();
-        assert_eq!(standing.leads_since(begun), None);
-        let later = begun + Duration::from_secs(1);
-        standing.renewed(begun, later);
-        assert_eq!(standing.leads_since(later), Some(later));
-        let end = begun + RENEW_WITHIN;
-        assert_eq!(standing.leads_since(end), None);
-        // The last binding that it began has ended before the lease has.
-        assert!(RENEW_WITHIN + REQUEST < LEASE);
-        standing.renewed(end, end);
-        assert_eq!(standing.leads_since(end), Some(end), "a new term begins");
-        standing.lost();
-        assert_eq!(standing.leads_since(end), None);
+    fn a_leader_that_cannot_renew_stops_before_the_lease_expires() {
+        let leadership = Leadership::default();
+        let start = Instant::now();
+        assert_eq!(leadership.leader_since(start), None);
+        let later = start + Duration::from_secs(1);
+        leadership.record_renewal(start, later);
+        assert_eq!(leadership.leader_since(later), Some(later));
+        let end = start + RENEW_DEADLINE;
+        assert_eq!(leadership.leader_since(end), None);
+        // The last binding request of a leader times out before its lease expires.
+        assert!(RENEW_DEADLINE + REQUEST_TIMEOUT < LEASE_DURATION);
+        leadership.record_renewal(end, end);
+        assert_eq!(leadership.leader_since(end), Some(end), "a new term begins");
+        leadership.end();
+        assert_eq!(leadership.leader_since(end), None);
     }
 
     #[test]
-    fn who_renews_in_time_leads_since_the_beginning() {
-        let standing = Standing::default();
-        let begun = Instant::now();
-        standing.renewed(begun, begun);
-        let later = begun + Duration::from_secs(5);
-        standing.renewed(later, later);
-        assert_eq!(standing.leads_since(later), Some(begun));
-        let alone = Standing::alone(begun);
-        let for_ever = begun + Duration::from_secs(1 << 30);
-        assert_eq!(alone.leads_since(for_ever), Some(begun));
+    fn a_term_that_is_renewed_in_time_keeps_its_beginning() {
+        let leadership = Leadership::default();
+        let start = Instant::now();
+        leadership.record_renewal(start, start);
+        let later = start + Duration::from_secs(5);
+        leadership.record_renewal(later, later);
+        assert_eq!(leadership.leader_since(later), Some(start));
+        let permanent = Leadership::permanent(start);
+        let much_later = start + Duration::from_secs(1 << 30);
+        assert_eq!(permanent.leader_since(much_later), Some(start));
     }
 }

@@ -1,16 +1,16 @@
-//! The cluster cache and the scheduler extender: no pod is bound to a node that will reject it.
+//! The scheduler extender: kube-scheduler binds no pod to a node whose kubelet will reject it.
 //!
 //! ```text
 //!                    ┌──────────────────────────────────────────────────────────┐
-//! API server ───────►│ watches ──► Cache ──► Cluster: every node by its dialect │
-//!   Nodes, Pods,     │              ▲  pods bound and not yet reported on top   │
-//!   reports          │              │                                           │
-//! kube-scheduler ───►│ server ──► extender: filter, prioritize, preempt, bind ───┼──► API server: bindings
+//! API server ───────►│ reflectors ──► Cache ──► Cluster: nodes by dialect,      │
+//!   Nodes, Pods,     │                  ▲       with their unreported pods      │
+//!   reports          │                  │                                       │
+//! kube-scheduler ───►│ server ──► Extender: filter, prioritize, preempt, bind ──┼──► API server: bindings
 //!                    └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! All state is in the API server; a restart rebuilds everything from it. One of several extenders answers at a time
-//! ([`leader`]), because a decision is only safe on a picture that holds every decision before it.
+//! All state is in the API server; a restart rebuilds the cache from it. Of several extenders only the leader answers
+//! ([`leader`]): a decision is safe only if the cache contains all earlier decisions.
 
 pub mod cache;
 pub mod config;
@@ -18,11 +18,11 @@ pub mod daemon;
 pub mod extender;
 pub mod leader;
 pub mod metrics;
+pub mod requeue;
 pub mod server;
 pub mod tls;
-pub mod wake;
 pub mod weights;
 
 pub use cache::Cache;
-pub use config::SchedulerConfig;
+pub use config::ExtenderConfig;
 pub use weights::Weights;

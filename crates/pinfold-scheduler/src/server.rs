@@ -1,24 +1,24 @@
-//! The server: the four verbs over HTTP or HTTPS, answered only by the leader, once everything was listed.
+//! [`ExtenderServer`]: serves the extender's verbs over HTTP or HTTPS. Only the leader serves them, after all lists.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::Api;
+use pinfold_apiserver::ApiClient;
 use pinfold_daemon::Metrics;
 use pinfold_daemon::http::{
     DaemonStatus, Handler, Health, HttpLimits, HttpRequest, HttpResponse, Method, StatusCode,
 };
 use tokio::runtime::Handle;
 
-use crate::cache::Kind;
-use crate::extender::bind::Bound;
-use crate::extender::filter::Filtered;
+use crate::cache::ReportedDialect;
+use crate::extender::bind::BindOutcome;
+use crate::extender::filter::FilterSummary;
 use crate::extender::{BadRequest, Extender};
-use crate::leader::Standing;
+use crate::leader::Leadership;
 use crate::metrics::catalogue;
-use crate::wake::Waiting;
+use crate::requeue::RejectedPods;
 
-/// What one client can cost. Without `nodeCacheCapable` a request carries thousands of nodes.
+/// The limits of the server. Without `nodeCacheCapable` a request contains thousands of nodes.
 pub const LIMITS: HttpLimits = HttpLimits {
     connections: 64,
     header_bytes: 16 << 10,
@@ -27,49 +27,49 @@ pub const LIMITS: HttpLimits = HttpLimits {
     connection_lifetime: Duration::from_secs(600),
 };
 
-/// Answers requests.
-pub struct Desk {
-    /// Who decides.
+/// Serves requests of kube-scheduler.
+pub struct ExtenderServer {
+    /// Decides about the requests.
     pub extender: Arc<Extender>,
-    /// The API server, once it is known.
-    pub api: Api,
-    /// Whether this one answers.
-    pub standing: Arc<Standing>,
-    /// Who waits for a place.
-    pub waiting: Arc<Waiting>,
-    /// What is counted.
+    /// The client that sends bindings.
+    pub api: ApiClient,
+    /// Whether this extender is the leader.
+    pub leadership: Arc<Leadership>,
+    /// Pods that every node rejected.
+    pub rejected_pods: Arc<RejectedPods>,
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Where bindings run.
+    /// The runtime that bindings run on.
     pub handle: Handle,
 }
 
 const JSON: &str = "application/json";
 
-impl Desk {
-    /// What keeps this one from answering.
-    fn waits_for(&self) -> Vec<String> {
+impl ExtenderServer {
+    /// Why requests cannot be served now; empty if they can.
+    fn not_ready_reasons(&self) -> Vec<String> {
         let cache = self.extender.cache();
-        let mut waits: Vec<String> = cache
+        let mut reasons: Vec<String> = cache
             .listed()
             .missing()
             .into_iter()
-            .map(|what| format!("{what} were not listed yet"))
+            .map(|resource| format!("{resource} not listed yet"))
             .collect();
-        let listed = cache.pods_listed();
+        let listed = cache.pods_listed_at();
         drop(cache);
-        match self.standing.leads_since(Instant::now()) {
-            None => waits.push("another one is the leader".to_owned()),
+        match self.leadership.leader_since(Instant::now()) {
+            None => reasons.push("not the leader".to_owned()),
             Some(since) if listed.is_none_or(|listed| listed < since) => {
-                waits.push("pods were not listed since this one is the leader".to_owned());
+                reasons.push("pods not listed since becoming the leader".to_owned());
             }
             Some(_) => {}
         }
-        waits
+        reasons
     }
 
-    fn route(&self, asked: &HttpRequest) -> HttpResponse {
-        let begun = Instant::now();
-        let path = asked.path.trim_start_matches('/');
+    fn route(&self, request: &HttpRequest) -> HttpResponse {
+        let start = Instant::now();
+        let path = request.path.trim_start_matches('/');
         let verb = ["filter", "prioritize", "preempt", "bind"]
             .into_iter()
             .find(|verb| {
@@ -79,25 +79,25 @@ impl Desk {
                         .is_some_and(|rest| rest.ends_with('/'))
             });
         let Some(verb) = verb else {
-            let words = "only /filter, /prioritize, /preempt and /bind";
-            return self.error_response(StatusCode::NOT_FOUND, words);
+            let message = "only /filter, /prioritize, /preempt and /bind";
+            return self.error_response(StatusCode::NOT_FOUND, message);
         };
-        if asked.method != Method::POST {
+        if request.method != Method::POST {
             return self.error_response(StatusCode::METHOD_NOT_ALLOWED, "only POST");
         }
-        let waits = self.waits_for();
-        if !waits.is_empty() {
-            return self.error_response(StatusCode::SERVICE_UNAVAILABLE, &waits.join("; "));
+        let reasons = self.not_ready_reasons();
+        if !reasons.is_empty() {
+            return self.error_response(StatusCode::SERVICE_UNAVAILABLE, &reasons.join("; "));
         }
-        let answered = match verb {
-            "filter" => self.filter(&asked.body),
-            "prioritize" => self.extender.prioritize(&asked.body),
-            "preempt" => self.extender.preempt(&asked.body),
-            _ => self.bind(&asked.body),
+        let result = match verb {
+            "filter" => self.filter(&request.body),
+            "prioritize" => self.extender.prioritize(&request.body),
+            "preempt" => self.extender.preempt(&request.body),
+            _ => self.bind(&request.body),
         };
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
         self.metrics.observe(&catalogue::REQUESTS, &[verb], seconds);
-        match answered {
+        match result {
             Ok(body) => HttpResponse {
                 status: StatusCode::OK,
                 content_type: JSON,
@@ -112,53 +112,53 @@ impl Desk {
     }
 
     fn filter(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
-        let begun = Instant::now();
-        let (answer, filtered) = self.extender.filter(body)?;
-        let Filtered {
-            asked,
+        let start = Instant::now();
+        let (response, outcome) = self.extender.filter(body)?;
+        let FilterSummary {
+            info,
             nodes,
             rejections,
             passed,
-        } = filtered;
+        } = outcome;
         for (reason, count) in rejections {
-            self.metrics.add(&catalogue::REFUSALS, &[reason], count);
+            self.metrics.add(&catalogue::REJECTIONS, &[reason], count);
         }
-        if let Some(asked) = asked {
-            let name = asked.full_name();
+        if let Some(info) = info {
+            let name = info.full_name();
             tracing::debug!(pod = name, nodes, passed, "filtered");
             match passed {
-                0 if nodes > 0 => self.waiting.rejected(asked, begun),
-                _ => self.waiting.found(asked.uid()),
+                0 if nodes > 0 => self.rejected_pods.add(info, start),
+                _ => self.rejected_pods.remove(info.uid()),
             }
         }
-        Ok(answer)
+        Ok(response)
     }
 
     fn bind(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
-        let bound = self.handle.block_on(self.extender.bind(body, &self.api))?;
-        let Bound {
-            answer,
+        let outcome = self.handle.block_on(self.extender.bind(body, &self.api))?;
+        let BindOutcome {
+            response,
             pod,
             node,
             error,
-        } = bound;
+        } = outcome;
         let result = error.as_ref().map_or("bound", |error| error.name());
         self.metrics.count(&catalogue::BINDINGS, &[result]);
         match error {
             None => tracing::info!(pod, node, "bound"),
             Some(error) => tracing::warn!(pod, node, %error, "binding failed"),
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
-impl Handler for Desk {
-    fn handle(&self, asked: &HttpRequest) -> HttpResponse {
-        self.route(asked)
+impl Handler for ExtenderServer {
+    fn handle(&self, request: &HttpRequest) -> HttpResponse {
+        self.route(request)
     }
 
-    fn error_response(&self, status: StatusCode, error: &str) -> HttpResponse {
-        let body = serde_json::json!({ "Error": error });
+    fn error_response(&self, status: StatusCode, message: &str) -> HttpResponse {
+        let body = serde_json::json!({ "Error": message });
         HttpResponse {
             status,
             content_type: JSON,
@@ -167,11 +167,11 @@ impl Handler for Desk {
     }
 }
 
-impl DaemonStatus for Desk {
+impl DaemonStatus for ExtenderServer {
     fn health(&self) -> Health {
         Health {
             not_live: Vec::new(),
-            not_ready: self.waits_for(),
+            not_ready: self.not_ready_reasons(),
         }
     }
 
@@ -179,40 +179,40 @@ impl DaemonStatus for Desk {
         let now = Instant::now();
         let cache = self.extender.cache();
         metrics.clear(&catalogue::NODES);
-        for kind in Kind::ALL {
-            for report in ["fresh", "behind", "missing"] {
-                metrics.set(&catalogue::NODES, &[kind.name(), report], 0.0);
+        for dialect in ReportedDialect::ALL {
+            for report in ["fresh", "stale", "missing"] {
+                metrics.set(&catalogue::NODES, &[dialect.name(), report], 0.0);
             }
         }
-        let mut misfits = 0;
+        let mut misplaced = 0;
         for (_, record) in cache.nodes() {
-            let report = match (record.kind, record.behind) {
-                (Kind::Unknown, _) => "missing",
-                (_, true) => "behind",
+            let report = match (record.dialect, record.stale) {
+                (ReportedDialect::Unknown, _) => "missing",
+                (_, true) => "stale",
                 (_, false) => "fresh",
             };
-            metrics.add(&catalogue::NODES, &[record.kind.name(), report], 1);
-            misfits += record.misfits.len();
+            metrics.add(&catalogue::NODES, &[record.dialect.name(), report], 1);
+            misplaced += record.misplaced.len();
         }
         let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        metrics.set(&catalogue::MISFITS, &[], number(misfits));
-        let (bound, waiting) = cache.count_pods();
+        metrics.set(&catalogue::MISPLACED_PODS, &[], number(misplaced));
+        let (bound, pending) = cache.count_pods();
         metrics.set(&catalogue::PODS, &["bound"], number(bound));
-        metrics.set(&catalogue::PODS, &["waiting"], number(waiting));
-        let (mut open, mut done, mut oldest) = (0, 0, 0.0_f64);
+        metrics.set(&catalogue::PODS, &["pending"], number(pending));
+        let (mut binding, mut bound, mut oldest) = (0, 0, 0.0_f64);
         for (_, reservation) in cache.reservations() {
             match reservation.bound {
-                true => done += 1,
-                false => open += 1,
+                true => bound += 1,
+                false => binding += 1,
             }
             let age = now.saturating_duration_since(reservation.since);
             oldest = oldest.max(age.as_secs_f64());
         }
         drop(cache);
-        metrics.set(&catalogue::RESERVATIONS, &["binding"], number(open));
-        metrics.set(&catalogue::RESERVATIONS, &["bound"], number(done));
+        metrics.set(&catalogue::RESERVATIONS, &["binding"], number(binding));
+        metrics.set(&catalogue::RESERVATIONS, &["bound"], number(bound));
         metrics.set(&catalogue::OLDEST_RESERVATION, &[], oldest);
-        let leads = self.standing.leads_since(now).is_some();
+        let leads = self.leadership.leader_since(now).is_some();
         metrics.set(&catalogue::LEADER, &[], f64::from(u8::from(leads)));
     }
 }

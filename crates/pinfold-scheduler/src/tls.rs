@@ -1,4 +1,4 @@
-//! HTTPS: the extender's certificate, and the certificates of those who may ask.
+//! [`TlsListener`]: HTTPS with the extender's certificate, and client certificates if a client CA is configured.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,37 +13,37 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::config::Tls;
+use crate::config::TlsConfig;
 
-/// Why HTTPS cannot be spoken.
+/// Errors of the TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read or holds something else.
+    /// A file cannot be read or parsed.
     #[error("{}: expected {expected}: {problem}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// What the files hold does not fit together.
+    /// The certificate, key and client CA cannot be used together.
     #[error("tls: {0}")]
     Setup(String),
 }
 
-/// Connections over TLS.
-pub struct Secured {
+/// Accepts TLS connections.
+pub struct TlsListener {
     tcp: TcpListener,
     acceptor: TlsAcceptor,
 }
 
-/// HTTP/2 as TLS names it.
+/// The ALPN name of HTTP/2.
 const HTTP2: &[u8] = b"h2";
 
-impl Secured {
-    /// Speaks TLS to whoever connects.
+impl TlsListener {
+    /// Accepts the connections of `tcp` with TLS.
     #[must_use]
     pub fn new(tcp: TcpListener, config: Arc<ServerConfig>) -> Self {
         Self {
@@ -53,7 +53,7 @@ impl Secured {
     }
 }
 
-impl Listener for Secured {
+impl Listener for TlsListener {
     type Raw = TcpStream;
     type Stream = TlsStream<TcpStream>;
 
@@ -73,11 +73,11 @@ impl Listener for Secured {
     }
 }
 
-/// The settings that the files make; `None` for plain HTTP.
+/// Reads the certificate, key and client CA files; `None` for plain HTTP.
 ///
 /// # Errors
 /// If a file cannot be used.
-pub fn settings(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+pub fn server_config(tls: &TlsConfig) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) else {
         return Ok(None);
     };
@@ -92,12 +92,12 @@ pub fn settings(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| setup(&error))?;
-    let builder = match &tls.client_authority {
+    let builder = match &tls.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
-            for authority in certificates(path)? {
-                roots.add(authority).map_err(|error| setup(&error))?;
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| setup(&error))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
                 .build()
@@ -108,7 +108,7 @@ pub fn settings(tls: &Tls) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| setup(&error))?;
-    // kube-scheduler binds many pods at a time, and keeps two connections of HTTP/1.1 at the most.
+    // kube-scheduler binds many pods concurrently, but keeps at most two HTTP/1.1 connections.
     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
     Ok(Some(Arc::new(config)))
 }
@@ -123,7 +123,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = read.collect();
     let found = found.map_err(|error| file(error.to_string()))?;
     match found.is_empty() {
-        true => Err(file("there is none".to_owned())),
+        true => Err(file("no certificate in the file".to_owned())),
         false => Ok(found),
     }
 }

@@ -1,14 +1,14 @@
-//! [`Weights`]: what makes one node better than another for a pod that both would take.
+//! [`Weights`]: the weights of the parts of a node's score.
 //!
 //! | part | 100 | 0 |
 //! |---|---|---|
-//! | span | all on one NUMA node, or nothing to align | on as many as the machine has |
-//! | dialect | what Koordinator's or Volcano's own rules say | |
-//! | use | the node is full afterwards (`pack`), or empty (`spread`) | the other way round |
-//! | distance | one NUMA node, or all as near as can be | far apart |
-//! | fragmentation | the CPUs left are in one piece as large as can be | every NUMA node has a little |
+//! | span | the pod's resources are on one NUMA node, or nothing has to be aligned | they are on all NUMA nodes |
+//! | dialect | the best score of Koordinator's or Volcano's own rules | the worst |
+//! | utilization | the node is full afterwards (`pack`), or empty (`spread`) | the opposite |
+//! | distance | one NUMA node, or NUMA nodes at the shortest distance | NUMA nodes far apart |
+//! | fragmentation | the free CPUs are on one NUMA node, as far as possible | they are spread over all NUMA nodes |
 //!
-//! The score is the mean of the parts that a node has, by their weights.
+//! The score is the weighted mean of the parts that apply to a node.
 
 use pinfold_core::cluster::{ClusterNode, Dialect, Fit, FitScore, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
@@ -17,35 +17,34 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::node_set::NodeSet;
 use serde::Serialize;
 
-/// The highest score of kube-scheduler's extenders.
-pub const BEST: i64 = 10;
+/// The highest score of kube-scheduler's extender protocol.
+pub const MAX_SCORE: i64 = 10;
 
-/// How much each part counts, from 0 to 100.
+/// The weights of the parts of a score, from 0 to 100, and the preference for full or empty nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Weights {
-    /// Few NUMA nodes.
+    /// The weight of few NUMA nodes.
     pub span: u32,
-    /// The node's own rules.
+    /// The weight of the score of the node's dialect.
     pub dialect: u32,
-    /// How full the node is.
-    #[serde(rename = "use")]
-    pub usage: u32,
-    /// NUMA nodes close to each other.
+    /// The weight of the CPU utilization.
+    pub utilization: u32,
+    /// The weight of short distances between NUMA nodes.
     pub distance: u32,
-    /// What is left is in one piece.
+    /// The weight of unfragmented free CPUs.
     pub fragmentation: u32,
-    /// Whether full nodes are good, or empty ones.
+    /// Whether full or empty nodes get the higher utilization score.
     pub prefer: Prefer,
 }
 
-/// Whether full nodes are good, or empty ones.
+/// Whether full or empty nodes get the higher utilization score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefer {
-    /// Full ones: others stay free for large pods.
+    /// Full nodes: others stay free for large pods.
     Pack,
-    /// Empty ones: pods disturb each other less.
+    /// Empty nodes: pods interfere less with each other.
     Spread,
 }
 
@@ -54,7 +53,7 @@ impl Default for Weights {
         Self {
             span: 4,
             dialect: 2,
-            usage: 2,
+            utilization: 2,
             distance: 1,
             fragmentation: 2,
             prefer: Prefer::Pack,
@@ -63,46 +62,46 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// The score of a node, from 0 to [`BEST`]. `fit` is `None` where the node's NUMA rules have no say.
+    /// The score of a node, from 0 to [`MAX_SCORE`]. `fit` is `None` where no NUMA rules apply.
     #[must_use]
-    pub fn score(&self, ask: &PodRequest, member: &ClusterNode, fit: Option<&Fit>) -> i64 {
-        let mut sum = Mean::default();
-        sum.add(self.usage, self.usage_of(ask, member));
+    pub fn score(&self, request: &PodRequest, node: &ClusterNode, fit: Option<&Fit>) -> i64 {
+        let mut mean = WeightedMean::default();
+        mean.add(self.utilization, self.utilization_of(request, node));
         if let Some(fit) = fit {
-            match member.dialect() {
-                Dialect::Kubelet(ledger) => self.of_kubelet(ledger, fit, &mut sum),
+            match node.dialect() {
+                Dialect::Kubelet(ledger) => self.add_kubelet_parts(ledger, fit, &mut mean),
                 _ => {
                     if let FitScore::Absolute(score) = fit.score {
-                        sum.add(self.dialect, score.clamp(0, 100));
+                        mean.add(self.dialect, score.clamp(0, 100));
                     }
                     let span = i64::try_from(fit.numa.len().max(1)).unwrap_or(i64::MAX);
-                    sum.add(self.span, 100 / span);
+                    mean.add(self.span, 100 / span);
                 }
             }
         }
-        (sum.value() * BEST + 50) / 100
+        (mean.value() * MAX_SCORE + 50) / 100
     }
 
-    fn of_kubelet(&self, ledger: &Ledger, fit: &Fit, sum: &mut Mean) {
+    fn add_kubelet_parts(&self, ledger: &Ledger, fit: &Fit, mean: &mut WeightedMean) {
         if let FitScore::Absolute(score) = fit.score {
-            sum.add(self.span, score.clamp(0, 100));
+            mean.add(self.span, score.clamp(0, 100));
         }
-        sum.add(self.distance, closeness(ledger, fit.numa));
+        mean.add(self.distance, closeness(ledger, fit.numa));
         if !fit.cpus.is_empty() {
-            sum.add(self.fragmentation, wholeness(ledger, &fit.cpus));
+            mean.add(self.fragmentation, wholeness(ledger, &fit.cpus));
         }
     }
 
-    /// How full the node's CPUs are afterwards, or how empty.
-    fn usage_of(&self, ask: &PodRequest, member: &ClusterNode) -> i64 {
-        let all = member.allocatable().get(CPU);
+    /// The share of CPUs that are requested after the pod is placed, or its complement.
+    fn utilization_of(&self, request: &PodRequest, node: &ClusterNode) -> i64 {
+        let all = node.allocatable().get(CPU);
         if all <= 0 {
             return 0;
         }
-        let used = member
+        let used = node
             .used()
             .get(CPU)
-            .saturating_add(ask.requests().get(CPU));
+            .saturating_add(request.requests().get(CPU));
         let share = used.saturating_mul(100).saturating_div(all).clamp(0, 100);
         match self.prefer {
             Prefer::Pack => share,
@@ -111,14 +110,14 @@ impl Weights {
     }
 }
 
-/// A mean by weights.
+/// A weighted mean.
 #[derive(Default)]
-struct Mean {
+struct WeightedMean {
     sum: i64,
     weights: i64,
 }
 
-impl Mean {
+impl WeightedMean {
     fn add(&mut self, weight: u32, part: i64) {
         self.sum += i64::from(weight) * part;
         self.weights += i64::from(weight);
@@ -132,7 +131,7 @@ impl Mean {
     }
 }
 
-/// 100 for one NUMA node; for several, the shortest distance there is as a share of their mean distance.
+/// 100 for one NUMA node; for several, the local distance 10 in percent of their mean distance.
 fn closeness(ledger: &Ledger, nodes: NodeSet) -> i64 {
     if nodes.len() < 2 {
         return 100;
@@ -167,7 +166,7 @@ fn pairs(
     })
 }
 
-/// How much of what is left could go to one container on one NUMA node: 100 if as much as could be.
+/// The free CPUs on the NUMA node with the most of them, in percent of the most that one NUMA node could have.
 fn wholeness(ledger: &Ledger, taken: &CpuSet) -> i64 {
     let reserved = ledger.rules().reserved_cpus();
     let free = &(ledger.state().cpus().shared() - &reserved) - taken;

@@ -1,4 +1,4 @@
-//! The page about the extender lists what there is: every field of the configuration and every metric.
+//! docs/scheduler.md lists every field of the configuration and every metric.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,8 +13,8 @@ fn page() -> String {
 }
 
 #[test]
-fn the_table_of_the_configuration_is_the_one_of_the_program() {
-    let mut table = "| field | default | what it is for |\n|---|---|---|\n".to_owned();
+fn the_page_lists_every_field_of_the_configuration() {
+    let mut table = "| field | default | description |\n|---|---|---|\n".to_owned();
     for field in FIELDS {
         let _ = writeln!(
             table,
@@ -24,13 +24,13 @@ fn the_table_of_the_configuration_is_the_one_of_the_program() {
     }
     assert!(
         page().contains(&format!("\n\n{table}\n")),
-        "it should be:\n{table}"
+        "expected:\n{table}"
     );
 }
 
 #[test]
-fn the_table_of_metrics_is_the_one_of_the_program() {
-    let mut table = "| metric | kind | labels | what it says |\n|---|---|---|---|\n".to_owned();
+fn the_page_lists_every_metric() {
+    let mut table = "| metric | type | labels | description |\n|---|---|---|---|\n".to_owned();
     for metric in ALL {
         let labels: Vec<String> = metric
             .labels
@@ -48,6 +48,6 @@ fn the_table_of_metrics_is_the_one_of_the_program() {
     }
     assert!(
         page().contains(&format!("\n\n{table}")),
-        "it should be:\n{table}"
+        "expected:\n{table}"
     );
 }

@@ -111,7 +111,7 @@ fn reserved(machine: &Machine) -> CpuSet {
     let Some(first) = topology.all().first() else {
         return CpuSet::new();
     };
-    match topology.location(first) {
+    match topology.cpu_info(first) {
         Some(place) if topology.all().len() > 2 => topology.cpus_of_core(place.core),
         _ => CpuSet::single(first),
     }

@@ -35,7 +35,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     kernel::write(&script, PLUGIN)?;
     let mut setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
     let directory = sockets.display();
-    setup.more += &format!("\ndevices: {{manage: true, directory: {directory}}}");
+    setup.more += &format!("\ndevices: {{managePlugins: true, pluginDirectory: {directory}}}");
     let scene = Scene::with(stage, &setup, &folder)?;
     let node = home()?;
     let start = || {

@@ -55,7 +55,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
 fn count(scene: &Scene<'_>) -> Result<f64, String> {
     let metrics = scene.agent.metrics()?;
     let drifts = metrics.iter();
-    let drifts = drifts.filter(|(name, _)| name.starts_with("pinfold_drift_total"));
+    let drifts = drifts.filter(|(name, _)| name.starts_with("pinfold_cgroup_drift_total"));
     Ok(drifts.map(|(_, count)| count).sum())
 }
 

@@ -80,7 +80,9 @@ fn play(scene: &mut Scene<'_>, offline: &mut Offline) -> Result<(), String> {
     let later = scene.agent.status()?["generation"].as_u64();
     equal("the journal has it", later > generation, true)?;
     let log = scene.agent.log();
-    let told = log.iter().any(|line| line["message"] == "reloaded");
+    let told = log
+        .iter()
+        .any(|line| line["message"] == "rules changed: pods were placed by the new rules");
     equal("the log has it", told, true)?;
 
     offline.give_back()?;

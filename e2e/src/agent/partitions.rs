@@ -22,7 +22,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     }
     let folder = stage.fresh();
     let mut setup = stage.setup(&folder, &rules("restricted", "container"));
-    setup.more = "cgroups: {checkEvery: 1s, partitions: isolated}".to_owned();
+    setup.more = "cgroups: {checkInterval: 1s, partitions: isolated}".to_owned();
     let mut scene = Scene::with(stage, &setup, &folder)?;
     let outcome = play(&mut scene);
     if outcome.is_err() {

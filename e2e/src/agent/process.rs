@@ -195,7 +195,9 @@ impl Agent {
     /// A page of its port: the status code, and what it says.
     pub(crate) fn probe(&self, path: &str) -> Result<(u16, String), String> {
         let started = self.log();
-        let started = started.iter().find(|line| line["message"] == "started");
+        let started = started
+            .iter()
+            .find(|line| line["message"] == "agent started");
         let address = started.and_then(|line| line["metrics"].as_str());
         let address = address.ok_or("the agent has not told where its metrics are")?;
         let told = |error: std::io::Error| format!("{address}{path}: {error}");
@@ -263,9 +265,9 @@ fn configuration(setup: &Setup, folder: &Path, rules: &Path) -> String {
     let (state, nri, rules) = (state.display(), nri.display(), rules.display());
     let folder = folder.display();
     format!(
-        "mode: {mode}\ndialect: {dialect}\nkubelet: {{config: {rules}, root: {folder}/kubelet}}\n\
-         state: {state}\nruntime: {{nri: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
-         podResources: {{serve: {folder}/pod-resources.sock, kubelet: {folder}/kubelet/none.sock}}\n\
+        "mode: {mode}\ndialect: {dialect}\nkubelet: {{configFile: {rules}, rootDirectory: {folder}/kubelet}}\n\
+         stateDirectory: {state}\nruntime: {{nriSocket: {nri}}}\napi: {{socket: {folder}/agent.sock}}\n\
+         podResources: {{socket: {folder}/pod-resources.sock, kubeletSocket: {folder}/kubelet/none.sock}}\n\
          metrics: {{listen: '127.0.0.1:0'}}\n{more}\n"
     )
 }

@@ -283,14 +283,18 @@ impl Scene<'_> {
     /// Nothing had to be repaired: whoever did what it was told from the start.
     pub(crate) fn undisturbed(&self) -> Result<(), String> {
         let metrics = self.agent.metrics()?;
-        let drifts = metrics
-            .iter()
-            .filter(|(name, count)| name.starts_with("pinfold_drift_total") && **count > 0.0);
+        let drifts = metrics.iter().filter(|(name, count)| {
+            name.starts_with("pinfold_cgroup_drift_total") && **count > 0.0
+        });
         let found: Vec<String> = drifts
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
         let told = self.agent.log();
-        let told = told.iter().filter(|line| line["message"] == "drift");
+        let told = told.iter().filter(|line| {
+            line["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("drift"))
+        });
         let told: Vec<String> = told.map(ToString::to_string).collect();
         match found.is_empty() {
             true => Ok(()),

@@ -56,7 +56,7 @@ impl Stage {
             state: folder.join("state"),
             nri: self.containerd.nri_socket(),
             machine: None,
-            more: "cgroups: {checkEvery: 1s}".to_owned(),
+            more: "cgroups: {checkInterval: 1s}".to_owned(),
         }
     }
 

@@ -175,7 +175,7 @@ impl<'a> Taken<'a> {
     /// The kubelet decides, and the agent only looks.
     fn mirrored(&mut self) -> Result<(), String> {
         self.setup.mode = "mirror";
-        self.setup.more = "kubernetes: {every: 500ms}".to_owned();
+        self.setup.more = "kubernetes: {publishInterval: 500ms}".to_owned();
         let one: CpuSet = "1".parse().map_err(|_| "no CPU")?;
         let old = [("old", one.clone())];
         self.pinned(&old)?;
@@ -259,7 +259,7 @@ impl<'a> Taken<'a> {
 
     /// The kubelet still pins; the scheduler's choices are only written down.
     fn first_phase(&mut self) -> Result<(), String> {
-        self.setup.more = "cgroups: {checkEvery: 1s}\n\
+        self.setup.more = "cgroups: {checkInterval: 1s}\n\
             takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}"
             .to_owned();
         let one: CpuSet = "1".parse().map_err(|_| "no CPU")?;

@@ -59,7 +59,7 @@ impl Extender {
             "tls": {
                 "certificate": file(format!("{name}.crt")),
                 "key": file(format!("{name}.key")),
-                "clientAuthority": file("ca.crt".to_owned()),
+                "clientCA": file("ca.crt".to_owned()),
             },
             "metrics": { "listen": format!("127.0.0.1:{metrics}") },
             "kubernetes": { "kubeconfig": kubeconfig },

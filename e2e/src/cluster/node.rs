@@ -243,22 +243,22 @@ fn kubelet_configuration(mode: Mode) -> Value {
 
 fn agent_configuration(name: &str, mode: Mode) -> Value {
     let mut config = json!({
-        "node": name,
-        "kubelet": { "config": "/etc/node/kubelet.yaml", "root": "/var/lib/kubelet" },
-        "state": "/var/lib/pinfold",
-        "kubernetes": { "kubeconfig": "/etc/node/agent.kubeconfig", "every": "1s" },
+        "nodeName": name,
+        "kubelet": { "configFile": "/etc/node/kubelet.yaml", "rootDirectory": "/var/lib/kubelet" },
+        "stateDirectory": "/var/lib/pinfold",
+        "kubernetes": { "kubeconfig": "/etc/node/agent.kubeconfig", "publishInterval": "1s" },
         "metrics": { "listen": "none" },
     });
     match mode {
         Mode::Kubelet => {
             config["mode"] = "mirror".into();
-            config["runtime"] = json!({ "nri": "none" });
+            config["runtime"] = json!({ "nriSocket": "none" });
         }
         Mode::Agent => {
             config["mode"] = "manage".into();
             config["dialect"] = "koordinator".into();
-            config["kubelet"]["config"] = "/etc/node/rules.yaml".into();
-            config["runtime"] = json!({ "nri": "/run/node/nri.sock" });
+            config["kubelet"]["configFile"] = "/etc/node/rules.yaml".into();
+            config["runtime"] = json!({ "nriSocket": "/run/node/nri.sock" });
         }
     }
     config

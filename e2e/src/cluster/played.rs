@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_agent::mirror::{Picture, PodName, objects};
+use pinfold_agent::mirror::{MirrorSnapshot, PodName, objects};
 use pinfold_core::demand::effective_requests;
 use pinfold_core::device::{AdvertisedDevices, Device, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
@@ -222,7 +222,7 @@ impl PlayedNode {
 
     /// The NodeResourceTopology object in v1alpha2.
     pub(crate) fn topology(&self) -> Value {
-        let picture = Picture {
+        let picture = MirrorSnapshot {
             ledger: self.ledger.clone(),
             names: self.names.clone(),
             sharing: Vec::new(),

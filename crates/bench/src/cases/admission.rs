@@ -1,26 +1,26 @@
-//! Section (d): a whole admission of a pod with CPUs, memory and a device, after the pod before it has left.
+//! Section (d): the release of one pod and the whole admission of the next, with CPUs, memory and a device.
 //!
-//! The kubelet also writes its state files in this time, to a file system in memory; here the change comes out as a
-//! value and is not written anywhere.
+//! The kubelet also writes its state files in this time, to a file system in memory; here the change is returned as a
+//! value and not written.
 
 use std::hint::black_box;
 
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::ResourceName;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
 use crate::reference;
 
 const DEVICE: &str = "example.com/device";
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     let rows = reference::section('d').into_iter().map(|shape| {
         let (policy, scope) = (shape.text("policy"), shape.text("scope"));
-        let admission = Admission {
+        let admission = AdmissionCase {
             nodes: shape.number("NUMA"),
             cpus: 128,
-            residents: 0,
+            pods: 0,
             policy,
             scope,
         };
@@ -35,24 +35,24 @@ pub(super) fn cases() -> Vec<Case> {
     rows.collect()
 }
 
-/// A pod comes to a node.
+/// The admission of a pod to a node.
 #[derive(Clone, Copy)]
-pub(super) struct Admission {
+pub(super) struct AdmissionCase {
     pub(super) nodes: usize,
     pub(super) cpus: usize,
-    /// Pods that live there already.
-    pub(super) residents: usize,
+    /// The number of pods on the node.
+    pub(super) pods: usize,
     pub(super) policy: &'static str,
     pub(super) scope: &'static str,
 }
 
-impl Admission {
-    pub(super) fn case(self, group: Group, name: String) -> Case {
-        Case::new(group, name, move || self.prepare())
+impl AdmissionCase {
+    pub(super) fn case(self, group: Group, name: String) -> BenchCase {
+        BenchCase::new(group, name, move || self.prepare())
     }
 
     fn prepare(self) -> impl FnMut() {
-        let shape = fixture::Shape {
+        let shape = fixture::MachineShape {
             nodes: self.nodes,
             cpus: self.cpus,
             caches: 1,
@@ -62,21 +62,23 @@ impl Admission {
         let mut ledger = fixture::ledger(shape.machine(), settings);
         let devices = fixture::offer(8, self.nodes);
         ledger.set_devices(ResourceName::from(DEVICE), Some(devices));
-        for number in 0..self.residents {
-            let uid = format!("resident-{number}");
+        for number in 0..self.pods {
+            let uid = format!("pod-{number}");
             let pod = fixture::pod(&uid, &[("cpu", "1"), ("memory", "1Gi")]);
             let admission = ledger.admit(&pod, &mut NoPreference).expect("a new pod");
             assert!(admission.decision.is_admitted());
         }
         let amounts = [("cpu", "4"), ("memory", "1Gi"), (DEVICE, "1")];
-        let [mut leaves, mut comes] = ["a", "b"].map(|uid| fixture::pod(uid, &amounts));
-        ledger.admit(&leaves, &mut NoPreference).expect("a new pod");
+        let [mut running, mut next] = ["a", "b"].map(|uid| fixture::pod(uid, &amounts));
+        ledger
+            .admit(&running, &mut NoPreference)
+            .expect("a new pod");
         move || {
-            black_box(ledger.release(&leaves.uid).expect("it is here"));
-            let admission = ledger.admit(&comes, &mut NoPreference);
-            let admission = black_box(admission.expect("it is not here"));
+            black_box(ledger.release(&running.uid).expect("it is admitted"));
+            let admission = ledger.admit(&next, &mut NoPreference);
+            let admission = black_box(admission.expect("it is not admitted"));
             assert!(admission.decision.is_admitted());
-            std::mem::swap(&mut leaves, &mut comes);
+            std::mem::swap(&mut running, &mut next);
         }
     }
 }

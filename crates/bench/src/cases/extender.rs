@@ -1,7 +1,7 @@
-//! One request of kube-scheduler with thousands of names: read, decided about and answered, JSON in and out.
+//! One request of kube-scheduler with thousands of node names: parsed, decided and answered, JSON in and out.
 //!
-//! The nodes are of all kinds, in random states. Cold: a shape that nobody asked about before. Warm: one of its kind
-//! was asked before, and a few pods came or went since. Without needs: a pod that no NUMA rule concerns.
+//! The nodes have all policies and random states. Cold: no pod of the shape was evaluated before. Warm: one was, and a
+//! few pods were added or removed since. Without needs: a pod to which no NUMA rule applies.
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
@@ -16,25 +16,25 @@ use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NrtVersion};
 use pinfold_kube::node_state::PublishedNodeState;
-use pinfold_scheduler::cache::node::{NodeFound, read_node, read_report};
-use pinfold_scheduler::cache::{Policy, pod};
+use pinfold_scheduler::cache::node::{NodeInfo, parse_node, parse_report};
+use pinfold_scheduler::cache::{CachePolicy, pod_info};
 use pinfold_scheduler::extender::Extender;
-use pinfold_scheduler::{Cache, SchedulerConfig, Weights};
+use pinfold_scheduler::{Cache, ExtenderConfig, Weights};
 use serde_json::{Value, json};
 
-use crate::case::{Case, Group};
-use crate::fixture::{self, Shape};
-use crate::scenes::Random;
+use crate::case::{BenchCase, Group};
+use crate::fixture::{self, MachineShape};
+use crate::merge_cases::Random;
 
 const NODES: usize = 5000;
-/// So many nodes change between two requests.
+/// The number of nodes that change between two requests.
 const CHANGED: usize = 10;
-/// So many nodes are made of each kind; the others are their copies.
+/// The number of different nodes of each policy; the other nodes are copies.
 const STATES: u64 = 40;
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     let name = |what: &str| format!("filter with {NODES} names of mixed nodes, {what}");
-    let warm = Case::new(Group::Extender, name("warm"), || {
+    let warm = BenchCase::new(Group::Extender, name("warm"), || {
         let extender = extender();
         let request = request(&pod("next", 8, 0));
         let mut number = 0;
@@ -44,9 +44,9 @@ pub(super) fn cases() -> Vec<Case> {
             assert!(black_box(answer).is_ok());
         }
     });
-    let cold = Case::new(Group::Extender, name("cold"), || {
+    let cold = BenchCase::new(Group::Extender, name("cold"), || {
         let extender = extender();
-        // More shapes than are remembered, so that each comes back forgotten.
+        // More shapes than the cache holds, so that none is cached when its turn comes again.
         let sizes = (0..).take(MAX_SHAPES + 4);
         let requests: Vec<Vec<u8>> = sizes.map(|size| request(&pod("cold", 8, size))).collect();
         let mut turn = 0;
@@ -55,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
             assert!(black_box(extender.filter(&requests[turn])).is_ok());
         }
     });
-    let free = Case::new(Group::Extender, name("without needs"), || {
+    let free = BenchCase::new(Group::Extender, name("without needs"), || {
         let extender = plain();
         let mut pod = pod("free", 1, 0);
         pod["spec"]["containers"][0]["resources"] = json!({});
@@ -63,7 +63,7 @@ pub(super) fn cases() -> Vec<Case> {
         move || assert!(black_box(extender.filter(&request)).is_ok())
     });
     let ranked = format!("prioritize with {NODES} names of mixed nodes, warm");
-    let ranked = Case::new(Group::Extender, ranked, || {
+    let ranked = BenchCase::new(Group::Extender, ranked, || {
         let extender = extender();
         let request = request(&pod("next", 8, 0));
         let mut number = 0;
@@ -72,10 +72,10 @@ pub(super) fn cases() -> Vec<Case> {
             assert!(black_box(extender.prioritize(&request)).is_ok());
         }
     });
-    let promise = "promise after two others, on a node with 12 pods of 128 CPUs".to_owned();
-    let promise = Case::new(Group::Extender, promise, || {
+    let reserve = "reserve after two others, on a node with 12 pods of 128 CPUs".to_owned();
+    let reserve = BenchCase::new(Group::Extender, reserve, || {
         let mut cache = busy();
-        let read = |name: &str| pod::read(pod(name, 2, 0)).expect("a pod").asked;
+        let read = |name: &str| pod_info::parse(pod(name, 2, 0)).expect("a pod").info;
         let (node, now) = ("busy".into(), Instant::now());
         for name in ["first", "second"] {
             cache.reserve(&read(name), &node, now).expect("room");
@@ -91,22 +91,22 @@ pub(super) fn cases() -> Vec<Case> {
         cold,
         free.within_us(5000.0),
         ranked.within_us(5000.0),
-        promise.within_us(5000.0),
+        reserve.within_us(5000.0),
     ]
 }
 
-/// Pods come to some nodes and leave again.
+/// Adds pods to some nodes and removes them again.
 fn change(extender: &Extender, number: &mut usize) {
     let now = Instant::now();
     let mut cache = extender.cache();
     for at in 0..CHANGED {
         *number += 1;
         let node = format!("node-{:04}", (*number * 37 + at) % NODES);
-        let come = pod(&format!("comer-{}", *number % 400), 1, 0);
-        if let Ok(come) = pod::read(come) {
-            cache.release(come.asked.uid(), now);
-            // A node that has no room stays as it is.
-            let _ = cache.reserve(&come.asked, &node.as_str().into(), now);
+        let added = pod(&format!("added-{}", *number % 400), 1, 0);
+        if let Ok(added) = pod_info::parse(added) {
+            cache.release(added.info.uid(), now);
+            // The pod is not added to a node that it does not fit.
+            let _ = cache.reserve(&added.info, &node.as_str().into(), now);
         }
     }
 }
@@ -130,15 +130,15 @@ fn request(pod: &Value) -> Vec<u8> {
         .into_bytes()
 }
 
-fn policy() -> Policy {
-    let config = SchedulerConfig::default();
-    Policy {
+fn policy() -> CachePolicy {
+    let config = ExtenderConfig::default();
+    CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     }
 }
 
-/// An extender that knows the nodes.
+/// An extender with all nodes.
 fn extender() -> Extender {
     filled(&[
         "single-numa-node",
@@ -149,7 +149,7 @@ fn extender() -> Extender {
     ])
 }
 
-/// The same without nodes that concern every pod.
+/// The same without nodes whose rules apply to every pod.
 fn plain() -> Extender {
     filled(&["single-numa-node", "restricted", "best-effort", "none"])
 }
@@ -163,52 +163,52 @@ fn filled(kinds: &[&str]) -> Extender {
         .collect();
     for at in 0..NODES {
         let name = format!("node-{at:04}");
-        cache.put_node(node(&name), now);
+        cache.apply_node(node(&name), now);
         let kind = &states[at % kinds.len()];
-        let mut told = kind[at / kinds.len() % kind.len()].clone();
-        told["metadata"]["name"] = name.into();
-        let (name, heard) = read_report(told, now).expect("a report");
-        cache.put_report(&name, heard, now);
+        let mut object = kind[at / kinds.len() % kind.len()].clone();
+        object["metadata"]["name"] = name.into();
+        let (name, report) = parse_report(object, now).expect("a report");
+        cache.apply_report(&name, report, now);
     }
     let later = now + Duration::from_millis(1);
     cache.replace_pods(Vec::new(), later, later);
     Extender::new(Arc::new(Mutex::new(cache)), Weights::default())
 }
 
-/// A cache with one node, of whose CPUs pods hold two thirds.
+/// A cache with one node, two thirds of whose CPUs are held.
 fn busy() -> Cache {
     let now = Instant::now();
     let mut cache = Cache::new(policy());
-    cache.put_node(node("busy"), now);
+    cache.apply_node(node("busy"), now);
     let sizes: Vec<(u64, u64)> = (0..12).map(|at| (5 + at % 5, 2 + at % 4)).collect();
-    let mut told = told("single-numa-node", &sizes);
-    told["metadata"]["name"] = "busy".into();
-    let (name, heard) = read_report(told, now).expect("a report");
-    cache.put_report(&name, heard, now);
+    let mut object = object("single-numa-node", &sizes);
+    object["metadata"]["name"] = "busy".into();
+    let (name, report) = parse_report(object, now).expect("a report");
+    cache.apply_report(&name, report, now);
     cache
 }
 
-fn node(name: &str) -> NodeFound {
+fn node(name: &str) -> NodeInfo {
     let node = json!({
         "metadata": { "name": name, "resourceVersion": "1" },
         "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
     });
-    read_node(node).expect("a node")
+    parse_node(node).expect("a node")
 }
 
-/// What a node between empty and full reports.
+/// The report of a node between empty and full.
 fn report(kind: &str, seed: u64) -> Value {
     let mut random = Random(seed);
     let sizes = (0..random.below(16)).map(|_| (1 + random.below(12), 1 + random.below(8)));
     let sizes: Vec<(u64, u64)> = sizes.collect();
-    let mut told = told(kind, &sizes);
-    told["metadata"]["resourceVersion"] = format!("{seed}").into();
-    told
+    let mut object = object(kind, &sizes);
+    object["metadata"]["resourceVersion"] = format!("{seed}").into();
+    object
 }
 
-/// What a node with pods of so many CPUs and so much memory reports: 128 CPUs on 2 NUMA nodes.
-fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
-    let shape = Shape {
+/// The report of a node with 128 CPUs on 2 NUMA nodes and pods with these CPUs and GiB of memory.
+fn object(kind: &str, sizes: &[(u64, u64)]) -> Value {
+    let shape = MachineShape {
         nodes: 2,
         cpus: 128,
         caches: 2,
@@ -229,7 +229,7 @@ fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
             .iter()
             .map(|(name, amount)| (*name, amount.as_str()))
             .collect();
-        // One that does not fit is not there.
+        // A pod that does not fit is skipped.
         let _ = ledger.admit(
             &fixture::pod(&format!("r{number}"), &amounts),
             &mut NoPreference,
@@ -240,8 +240,8 @@ fn told(kind: &str, sizes: &[(u64, u64)]) -> Value {
     let plain =
         node_resource_topology::publish("node", rules.machine(), &occupancy, rules.settings());
     let facts = ReportAnnotations::of(rules.machine(), rules.settings(), rules.reserved_cpus());
-    let mut told = koordinator::publish(&plain, &facts);
-    PublishedNodeState::attach(&ledger, dialect, &mut told);
-    let told = told.converted(NrtVersion::V1Alpha2);
-    serde_json::to_value(told.content()).expect("JSON")
+    let mut object = koordinator::publish(&plain, &facts);
+    PublishedNodeState::attach(&ledger, dialect, &mut object);
+    let object = object.converted(NrtVersion::V1Alpha2);
+    serde_json::to_value(object.content()).expect("JSON")
 }

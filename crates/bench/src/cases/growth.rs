@@ -1,18 +1,18 @@
 //! How the cost grows with the machine, the number of resources and the number of pods.
 
-use super::admission::Admission;
+use super::admission::AdmissionCase;
 use super::hints;
 use super::merge_in_full::{self, SEEDS};
 use super::picking::Pick;
-use crate::case::{Case, Group};
-use crate::scenes::{Load, Random, machine_scene};
+use crate::case::{BenchCase, Group};
+use crate::merge_cases::{Load, Random, machine_case};
 
 const NODES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const CPUS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
 const RESOURCES: [usize; 5] = [1, 2, 3, 5, 10];
 const PODS: [usize; 5] = [0, 10, 50, 100, 250];
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     let mut cases = Vec::new();
     cases.extend(NODES.map(|nodes| merge_in_full::idle(Group::Growth, nodes)));
     cases.extend(NODES.map(|nodes| merge_in_full::crowded(Group::Growth, nodes, SEEDS)));
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         for resources in RESOURCES {
             let name = format!("crowded scenes, {nodes} nodes, {resources} resources");
             let make = move |random: &mut Random| {
-                machine_scene(random, nodes, resources, Load::Crowded, false)
+                machine_case(random, nodes, resources, Load::Crowded, false)
             };
             cases.push(merge_in_full::scenes(Group::Growth, name, SEEDS, make));
         }
@@ -58,11 +58,11 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn admission(nodes: usize, cpus: usize, residents: usize) -> Admission {
-    Admission {
+fn admission(nodes: usize, cpus: usize, pods: usize) -> AdmissionCase {
+    AdmissionCase {
         nodes,
         cpus,
-        residents,
+        pods,
         policy: "best-effort",
         scope: "container",
     }

@@ -9,11 +9,11 @@ use pinfold_core::demand::PodLevel;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
 use crate::reference;
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     let rows = reference::section('b').into_iter().map(|shape| {
         let (nodes, cpus) = (shape.number("NUMA"), shape.number("CPUs"));
         let case = case(Group::Hints, nodes, cpus).beside(shape.reference());
@@ -25,11 +25,11 @@ pub(super) fn cases() -> Vec<Case> {
     rows.collect()
 }
 
-/// The same on any machine.
-pub(super) fn case(group: Group, nodes: usize, cpus: usize) -> Case {
+/// The case on any machine.
+pub(super) fn case(group: Group, nodes: usize, cpus: usize) -> BenchCase {
     let name = format!("hints, {nodes} nodes, {cpus} CPUs");
-    Case::new(group, name, move || {
-        let shape = fixture::Shape {
+    BenchCase::new(group, name, move || {
+        let shape = fixture::MachineShape {
             nodes,
             cpus,
             caches: 2,

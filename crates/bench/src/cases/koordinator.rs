@@ -14,27 +14,27 @@ use pinfold_core::koordinator::policy_values::{
 };
 use pinfold_core::koordinator::qos::KoordinatorQos;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture::node_id;
 use crate::reference::koordinator_filter;
 
 const GIB: i64 = 1 << 30;
 
-/// Every shape of the original's figures on the empty node, and on a node that is too fragmented for the pod.
-pub(super) fn cases() -> Vec<Case> {
+/// Every shape of Koordinator's record on the empty node, and on a node that is too fragmented for the pod.
+pub(super) fn cases() -> Vec<BenchCase> {
     let mut cases = Vec::new();
     for shape in koordinator_filter() {
         let (cpus, nodes) = (shape.number("CPUs"), shape.number("NUMA"));
         let text = shape.text("NUMA policy");
         let name = |end: &str| format!("filter, {cpus} CPUs on {nodes} NUMA nodes, {text}, {end}");
-        let machine = Machine { cpus, nodes };
-        let empty = Case::new(Group::Koordinator, name("admitted"), move || {
+        let machine = BenchMachine { cpus, nodes };
+        let empty = BenchCase::new(Group::Koordinator, name("admitted"), move || {
             let node = machine.node(text);
-            assert!(filtered(&node), "an empty node takes the pod");
+            assert!(filtered(&node), "the pod fits an empty node");
             move || assert!(filtered(&node))
         });
         cases.push(empty.beside(shape.plugin_reference()).within_us(10.0));
-        let crowded = Case::new(Group::Koordinator, name("rejected"), move || {
+        let crowded = BenchCase::new(Group::Koordinator, name("rejected"), move || {
             let mut node = machine.node(text);
             machine.leave(&mut node, if text == "(none)" { 0 } else { 6 });
             assert!(
@@ -54,7 +54,7 @@ fn filtered(node: &KoordinatorNode) -> bool {
     state.is_some_and(|state| black_box(filter(&state, node, &args)).is_ok())
 }
 
-/// The pod of the original's figures: 8 CPUs in whole cores and 16 GiB.
+/// The pod of the record: 8 CPUs in whole cores and 16 GiB.
 pub(super) fn pod() -> PodDemand {
     let amounts = Amounts::from([("cpu", 8000), ("memory", 16 * GIB)]);
     PodDemand {
@@ -70,14 +70,14 @@ pub(super) fn pod() -> PodDemand {
     }
 }
 
-/// The machine of the originals' figures: two sockets, two threads per core, CPU i and i + n/2 siblings.
+/// The machine of the records: two sockets, two threads per core, CPU i and i + n/2 siblings.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Machine {
+pub(super) struct BenchMachine {
     pub(super) cpus: usize,
     pub(super) nodes: usize,
 }
 
-impl Machine {
+impl BenchMachine {
     /// An empty node with 64 GiB on each NUMA node.
     pub(super) fn node(self, policy: &str) -> KoordinatorNode {
         let topology = KoordinatorTopology::from_report(
@@ -130,7 +130,7 @@ impl Machine {
         }
     }
 
-    /// Pods hold all CPUs of each NUMA node but so many.
+    /// Adds pods that hold all CPUs of each NUMA node except `free` of them.
     fn leave(self, node: &mut KoordinatorNode, free: usize) {
         for numa in 0..self.nodes {
             let mut cpus: Vec<usize> = (0..self.cpus / 2)
@@ -138,11 +138,11 @@ impl Machine {
                 .flat_map(|core| [core, core + self.cpus / 2])
                 .collect();
             cpus.truncate(cpus.len() - free);
-            self.hold(node, &format!("resident-{numa}"), &cpus);
+            self.hold(node, &format!("pod-{numa}"), &cpus);
         }
     }
 
-    /// A pod with these CPUs and a GiB for each of them.
+    /// Adds a pod that holds these CPUs and memory for each of them.
     pub(super) fn hold(self, node: &mut KoordinatorNode, pod: &str, cpus: &[usize]) {
         let amounts = |count: usize| {
             let count = i64::try_from(count).expect("a small machine");

@@ -1,6 +1,6 @@
-//! Section (a): the merge on a machine where every set of nodes would do and single nodes are preferred.
+//! Section (a): the merge on a machine where every set of nodes is possible and single nodes are preferred.
 //!
-//! The kubelet is given its hints as lists and only merges; here the families are built in every operation as well.
+//! The kubelet gets its hints as lists and only merges; here every operation builds the families as well.
 
 use std::hint::black_box;
 
@@ -12,30 +12,31 @@ use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::reference::{self, Shape};
+use crate::reference::{self, ReferenceRow};
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     reference::section('a').iter().map(case).collect()
 }
 
-fn case(shape: &Shape) -> Case {
+fn case(shape: &ReferenceRow) -> BenchCase {
     let (policy, resources) = (shape.text("policy"), shape.text("resources"));
     let closest = shape.text("closest") == "true";
     let nodes = shape.number("NUMA");
     let suffix = if closest { ", closest" } else { "" };
     let name = format!("{nodes} nodes, {resources}, {policy}{suffix}");
     let prepare = move || {
-        let question = Question::new(nodes, policy, resources, closest);
+        let input = MergeInput::new(nodes, policy, resources, closest);
         let expected = Hint::on(NodeSet::single(fixture::node_id(0)), true);
-        assert_eq!(question.answer().hint, expected);
-        move || drop(black_box(question.answer()))
+        assert_eq!(input.merge().hint, expected);
+        move || drop(black_box(input.merge()))
     };
-    Case::new(Group::Merge, name, prepare).beside(shape.reference())
+    BenchCase::new(Group::Merge, name, prepare).beside(shape.reference())
 }
 
-struct Question {
+/// The hints to be merged.
+struct MergeInput {
     nodes: NodeSet,
     policy: TopologyPolicy,
     distances: Option<Distances>,
@@ -43,7 +44,7 @@ struct Question {
     resources: [Vec<ResourceName>; 3],
 }
 
-impl Question {
+impl MergeInput {
     fn new(nodes: usize, policy: &str, resources: &str, closest: bool) -> Self {
         let rows: Vec<Vec<u32>> = (0..nodes)
             .map(|from| (0..nodes).map(|to| fixture::distance(from, to)).collect())
@@ -69,7 +70,7 @@ impl Question {
         }
     }
 
-    fn answer(&self) -> MergeResult {
+    fn merge(&self) -> MergeResult {
         let providers = self.resources.each_ref().map(|resources| ProviderHints {
             rows: resources
                 .iter()

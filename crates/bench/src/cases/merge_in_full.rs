@@ -1,5 +1,5 @@
-//! The hints of all three managers for a container with five resources and their merge, on real machines; and the
-//! merge of made-up scenes, at its worst.
+//! The hints of all three managers for a container with five resources and their merge, on realistic machines; and the
+//! slowest merge of random scenes.
 
 use std::hint::black_box;
 
@@ -11,38 +11,38 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryPolicy;
 use pinfold_core::merge::{Budgets, MergeRequest, merge};
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::scenes::{Load, Random, SHAPES, Scene, adversarial, machine_scene};
+use crate::merge_cases::{Load, MergeCase, Random, SHAPES, adversarial, machine_case};
 
-/// How long the merge of five resources may take, by number of nodes.
+/// The limits of the merge of five resources in microseconds, by number of nodes.
 const LIMITS_US: [(usize, f64); 3] = [(8, 15.0), (16, 50.0), (64, 500.0)];
-/// The same at 64 nodes if distances count.
+/// The limit at 64 nodes with `prefer-closest-numa-nodes`.
 const CLOSEST_US: f64 = 2_000.0;
-/// The same at 64 nodes for inputs made to be hard.
+/// The limit at 64 nodes for adversarial scenes.
 const ADVERSARIAL_US: f64 = 20_000.0;
-/// How many random scenes or histories are tried.
+/// The number of random scenes or histories.
 pub(super) const SEEDS: u64 = 12;
-/// How many of those that are made to be hard.
+/// The number of adversarial scenes.
 const ADVERSARIAL_SEEDS: u64 = 40;
 
 const LOADS: [Load; 3] = [Load::Idle, Load::Wide, Load::Crowded];
 const GROUP: Group = Group::MergeInFull;
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     let mut cases = Vec::new();
     for (nodes, limit) in LIMITS_US {
         cases.push(idle(GROUP, nodes).within_us(limit));
         cases.push(crowded(GROUP, nodes, SEEDS).within_us(limit));
         for load in LOADS {
             let name = format!("scenes, {nodes} nodes, {load:?}").to_lowercase();
-            let make = move |random: &mut Random| machine_scene(random, nodes, 5, load, false);
+            let make = move |random: &mut Random| machine_case(random, nodes, 5, load, false);
             cases.push(scenes(GROUP, name, SEEDS, make).within_us(limit));
         }
     }
     for load in LOADS {
         let name = format!("scenes, 64 nodes, {load:?}, closest").to_lowercase();
-        let make = move |random: &mut Random| machine_scene(random, 64, 5, load, true);
+        let make = move |random: &mut Random| machine_case(random, 64, 5, load, true);
         cases.push(scenes(GROUP, name, SEEDS, make).within_us(CLOSEST_US));
     }
     let shapes = SHAPES.into_iter().map(Some);
@@ -58,17 +58,19 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// On a node without pods.
-pub(super) fn idle(group: Group, nodes: usize) -> Case {
+/// The case on a node without pods.
+pub(super) fn idle(group: Group, nodes: usize) -> BenchCase {
     let name = format!("managers and merge, {nodes} nodes, idle");
-    Case::new(group, name, move || ask(fixture::rich_node(nodes)))
+    BenchCase::new(group, name, move || {
+        hints_and_merge(fixture::rich_node(nodes))
+    })
 }
 
-/// On nodes after random histories.
-pub(super) fn crowded(group: Group, nodes: usize, seeds: u64) -> Case {
+/// The case on nodes after random histories.
+pub(super) fn crowded(group: Group, nodes: usize, seeds: u64) -> BenchCase {
     let name = format!("managers and merge, {nodes} nodes, crowded");
-    Case::worst_of(seeds, group, name, move |seed| {
-        ask(fixture::crowded_node(nodes, seed))
+    BenchCase::worst_of(seeds, group, name, move |seed| {
+        hints_and_merge(fixture::crowded_node(nodes, seed))
     })
 }
 
@@ -77,9 +79,9 @@ pub(super) fn scenes(
     group: Group,
     name: String,
     seeds: u64,
-    make: impl Fn(&mut Random) -> Scene + 'static,
-) -> Case {
-    Case::worst_of(seeds, group, name, move |seed| {
+    make: impl Fn(&mut Random) -> MergeCase + 'static,
+) -> BenchCase {
+    BenchCase::worst_of(seeds, group, name, move |seed| {
         let scene = make(&mut Random(seed));
         move || {
             let providers = scene.providers.clone();
@@ -92,8 +94,8 @@ pub(super) fn scenes(
     })
 }
 
-/// All hints of a container with five resources, and their merge.
-fn ask(node: Ledger) -> impl FnMut() {
+/// Computes all hints of a container with five resources and merges them.
+fn hints_and_merge(node: Ledger) -> impl FnMut() {
     let rules = node.rules().clone();
     let (settings, machine) = (rules.settings(), rules.machine());
     let cpus = StaticSettings {

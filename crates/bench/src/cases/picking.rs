@@ -2,20 +2,20 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuOrder, PackingOptions, take_distributed, take_packed};
+use pinfold_core::cpu::{CpuSortingStrategy, PackingOptions, take_distributed, take_packed};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 
-use crate::case::{Case, Group};
+use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::reference::{self, Shape};
+use crate::reference::{self, ReferenceRow};
 
-pub(super) fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<BenchCase> {
     reference::section('c').iter().map(recorded).collect()
 }
 
-fn recorded(shape: &Shape) -> Case {
+fn recorded(shape: &ReferenceRow) -> BenchCase {
     let (cpus, request) = (shape.number("CPUs"), shape.number("request"));
     let pick = Pick {
         nodes: 4,
@@ -31,7 +31,7 @@ fn recorded(shape: &Shape) -> Case {
     }
 }
 
-/// CPUs to be picked.
+/// A request to pick CPUs.
 #[derive(Clone, Copy)]
 pub(super) struct Pick {
     pub(super) nodes: usize,
@@ -42,7 +42,7 @@ pub(super) struct Pick {
 }
 
 impl Pick {
-    pub(super) fn case(self, group: Group) -> Case {
+    pub(super) fn case(self, group: Group) -> BenchCase {
         let Self {
             cpus,
             request,
@@ -55,11 +55,11 @@ impl Pick {
             "idle"
         };
         let name = format!("{request} of {cpus} CPUs, {load}, {algorithm}");
-        Case::new(group, name, move || self.prepare())
+        BenchCase::new(group, name, move || self.prepare())
     }
 
     fn prepare(self) -> impl FnMut() {
-        let shape = fixture::Shape {
+        let shape = fixture::MachineShape {
             nodes: self.nodes,
             cpus: self.cpus,
             caches: 2,
@@ -76,12 +76,12 @@ impl Pick {
                     &available,
                     self.request,
                     1,
-                    CpuOrder::Packed,
+                    CpuSortingStrategy::Packed,
                     fidelity,
                 ),
                 algorithm => {
                     let packing = PackingOptions {
-                        order: CpuOrder::Packed,
+                        order: CpuSortingStrategy::Packed,
                         align_by_cache: algorithm == "packed, uncore-aligned",
                     };
                     take_packed(&topology, &available, self.request, packing, fidelity)

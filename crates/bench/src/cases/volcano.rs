@@ -9,14 +9,14 @@ use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 use pinfold_core::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 
-use super::koordinator::Machine;
-use crate::case::{Case, Group};
+use super::koordinator::BenchMachine;
+use crate::case::{BenchCase, Group};
 use crate::fixture;
+use crate::merge_cases::Random;
 use crate::reference::volcano_predicate;
-use crate::scenes::Random;
 
-/// Every shape of the original's figures without a reservation, and the same with too few CPUs on each NUMA node.
-pub(super) fn cases() -> Vec<Case> {
+/// Every shape of Volcano's record without a reservation, and the same with too few CPUs on each NUMA node.
+pub(super) fn cases() -> Vec<BenchCase> {
     let mut cases = Vec::new();
     for shape in volcano_predicate() {
         if shape.text("reserved") != "-" {
@@ -26,8 +26,8 @@ pub(super) fn cases() -> Vec<Case> {
         let policy = shape.text("policy");
         let name =
             |end: &str| format!("predicate, {cpus} CPUs on {nodes} NUMA nodes, {policy}, {end}");
-        let machine = Machine { cpus, nodes };
-        let used = Case::new(Group::Volcano, name("admitted"), move || {
+        let machine = BenchMachine { cpus, nodes };
+        let used = BenchCase::new(Group::Volcano, name("admitted"), move || {
             let mut random = Random(1);
             let info = numa(machine, policy, |_| random.chance(70));
             let task = task(policy);
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
         if policy != "single-numa-node" {
             continue;
         }
-        let crowded = Case::new(Group::Volcano, name("rejected"), move || {
+        let crowded = BenchCase::new(Group::Volcano, name("rejected"), move || {
             let mut left = vec![3; nodes];
             let info = numa(machine, policy, |core| {
                 let left = &mut left[machine.node_of(core)];
@@ -66,7 +66,7 @@ fn fits(task: &VolcanoTask, numa: &NumaInfo) -> bool {
     .is_ok()
 }
 
-/// The pod of the original's figures.
+/// The pod of the record.
 pub(super) fn task(policy: &str) -> VolcanoTask {
     VolcanoTask {
         pod: Pod::clone(&fixture::pod("p", &[("cpu", "8"), ("memory", "16Gi")])),
@@ -76,21 +76,21 @@ pub(super) fn task(policy: &str) -> VolcanoTask {
 
 /// What a node reports of which these cores are free.
 pub(super) fn numa(
-    machine: Machine,
+    machine: BenchMachine,
     policy: &str,
     mut is_free: impl FnMut(usize) -> bool,
 ) -> NumaInfo {
     let half = machine.cpus / 2;
     let small = |value: usize| u32::try_from(value).expect("a small machine");
     let row = |at: usize| CpuRow {
-        cpu: Machine::cpu(at),
+        cpu: BenchMachine::cpu(at),
         core: small(at % half),
         node: fixture::node_id(machine.node_of(at)),
         socket: small(at % half / (half / 2)),
     };
     let free = (0..half)
         .filter(|&core| is_free(core))
-        .flat_map(|core| [Machine::cpu(core), Machine::cpu(core + half)]);
+        .flat_map(|core| [BenchMachine::cpu(core), BenchMachine::cpu(core + half)]);
     NumaInfo {
         cpu_manager: "static".into(),
         topology: policy.to_owned(),

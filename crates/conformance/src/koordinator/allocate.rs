@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{NodeInput, OptionsInput, numa_value};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -14,10 +14,10 @@ struct Input {
     options: OptionsInput,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match answer(case) {
         Ok(found) => check(&case.expect, &found),
-        Err(message) => Outcome::Failed(message),
+        Err(message) => ReplayOutcome::Failed(message),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{TopologyInput, cpu_id, cpu_set, exclusive, strategy};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,10 +34,10 @@ struct Allocated {
     exclusive: String,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match answer(case) {
         Ok(found) => check(&case.expect, &found),
-        Err(message) => Outcome::Failed(message),
+        Err(message) => ReplayOutcome::Failed(message),
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::node_state::{NodeInput, OptionsInput, hint_value};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,10 +30,10 @@ pub(super) struct ScorerInput {
     weights: Amounts,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match answer(case) {
         Ok(found) => check(&case.expect, &found),
-        Err(message) => Outcome::Failed(message),
+        Err(message) => ReplayOutcome::Failed(message),
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{HintInput, hint_value};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,10 +24,10 @@ struct Input {
     numa_node_status: Vec<String>,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match answer(case) {
         Ok(found) => check(&case.expect, &found),
-        Err(message) => Outcome::Failed(message),
+        Err(message) => ReplayOutcome::Failed(message),
     }
 }
 
@@ -77,7 +77,7 @@ fn answer(case: &Case) -> Result<Value, String> {
     }))
 }
 
-/// One resource and what a provider says about it.
+/// One resource and the hints of a provider for it.
 type Row<'a> = (&'a ResourceName, Option<Vec<ScoredHint>>);
 
 fn read_row<'a>((name, list): (&'a ResourceName, &Option<Vec<HintInput>>)) -> Row<'a> {

@@ -132,7 +132,7 @@ pub(super) fn node(
 }
 
 impl ReportInput {
-    /// The value of an annotation; its default if it is missing or, as in the original, not readable.
+    /// The value of an annotation; the default if it is missing or, as in Koordinator, cannot be parsed.
     fn read<T: DeserializeOwned + Default>(&self, key: &str) -> T {
         let text = self.annotations.as_ref().and_then(|texts| texts.get(key));
         text.and_then(|text| serde_json::from_str::<Option<T>>(text).ok())
@@ -193,7 +193,7 @@ impl ReportInput {
         Ok(report)
     }
 
-    /// CPUs of pods the kubelet pins, of the node's reservation and of exclusive system pods.
+    /// CPUs of pods that the kubelet pins, of the node's reservation and of exclusive system pods.
     fn set_aside(&self) -> CpuSet {
         let pods: Vec<PodCpus> = self.read("node.koordinator.sh/pod-cpu-allocs");
         let mut set_aside = CpuSet::new();
@@ -213,7 +213,7 @@ impl ReportInput {
     }
 }
 
-/// A CPU list; nothing if it cannot be read.
+/// Parses a CPU list; empty if it is not valid.
 fn cpus(text: &str) -> CpuSet {
     CpuSet::parse(text).unwrap_or_default()
 }

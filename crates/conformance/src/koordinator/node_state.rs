@@ -1,4 +1,4 @@
-//! The parts that several families share: topologies, resource lists, hints, pods on a node.
+//! Types that several families share: topologies, resource lists, hints, pods on a node.
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
@@ -135,7 +135,7 @@ struct PodInput {
     numa_node_resources: Option<Vec<NodeAmounts>>,
 }
 
-/// A node, built.
+/// A node with the state of a case.
 pub(super) struct NodeState {
     topology: KoordinatorTopology,
     reserved: CpuSet,
@@ -209,7 +209,7 @@ pub(super) struct OptionsInput {
     hint: Option<HintInput>,
 }
 
-/// A pod's wishes, built.
+/// The request of a pod in a case.
 pub(super) struct Options {
     input: OptionsInput,
     requests: Amounts,

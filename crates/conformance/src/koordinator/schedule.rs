@@ -1,4 +1,4 @@
-//! Replays the families `schedule` and `schedule_numa`: pods that come to one node, one after the other.
+//! Replays the families `schedule` and `schedule_numa`: pods scheduled to one node, one after the other.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::node_objects::{NodeInput, ReportInput, node};
 use super::node_state::{hint_value, numa_value};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
 const NUMA_SPEC: &str = "scheduling.koordinator.sh/numa-topology-spec";
@@ -63,10 +63,10 @@ struct PodInput {
     delete_before: Option<Vec<String>>,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match answer(case) {
         Ok(found) => check(&case.expect, &found),
-        Err(message) => Outcome::Failed(message),
+        Err(message) => ReplayOutcome::Failed(message),
     }
 }
 
@@ -98,7 +98,7 @@ fn answer(case: &Case) -> Result<Value, String> {
 }
 
 impl PodInput {
-    /// Runs all stages; returns what each said, and the pod's requests if it stays.
+    /// Runs all extension points; returns their results, and the pod's requests if it is placed.
     fn schedule(
         &self,
         node: &mut KoordinatorNode,

@@ -6,7 +6,7 @@ use pinfold_core::koordinator::score::{ScoreKind, Scorer};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,10 +18,10 @@ struct Input {
     pod_requests: Option<Amounts>,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let scorer = Scorer {
         kind: input.strategy,

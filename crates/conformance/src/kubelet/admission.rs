@@ -12,32 +12,32 @@ use super::Machines;
 use super::devices::Plugins;
 use super::memory::machine_state;
 use super::scenario::{Scenario, Step};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
     let found = Scenario::read(&case.input).and_then(|scenario| {
         let machine = machines.get(&scenario.topology)?;
         play(&scenario, machine, Fidelity::Exact, &case.expect)
     });
     match found {
         Ok(found) => found,
-        Err(problem) => Outcome::Failed(problem),
+        Err(problem) => ReplayOutcome::Failed(problem),
     }
 }
 
-/// Plays a scenario and compares with `expect` after every step.
+/// Replays a scenario and compares with `expect` after every step.
 pub(super) fn play(
     scenario: &Scenario,
     machine: &Machine,
     fidelity: Fidelity,
     expect: &Value,
-) -> Result<Outcome, String> {
+) -> Result<ReplayOutcome, String> {
     let rules = match scenario.rules(machine, fidelity)? {
         Ok(rules) => rules,
         Err(error) => return Ok(check(&expect["init_error"], &json!(error.to_string()))),
     };
     if expect["init_error"].is_string() {
-        return Ok(Outcome::Failed(format!(
+        return Ok(ReplayOutcome::Failed(format!(
             "expected {}, found no error",
             expect["init_error"]
         )));
@@ -45,7 +45,8 @@ pub(super) fn play(
     let mut node = Node::new(Ledger::new(Arc::new(rules)), scenario);
     let mut found = node.picture(&expect["initial"]);
     let mut outcome = check(&expect["initial"], &Value::Object(found));
-    if let (Outcome::Passed, Some(reserved)) = (&outcome, expect["reserved_cpuset"].as_str()) {
+    if let (ReplayOutcome::Passed, Some(reserved)) = (&outcome, expect["reserved_cpuset"].as_str())
+    {
         outcome = check(
             &json!(reserved),
             &json!(node.ledger.rules().reserved_cpus().to_string()),
@@ -55,20 +56,20 @@ pub(super) fn play(
         .as_array()
         .ok_or("the case expects no steps")?;
     for (index, (step, expect)) in scenario.steps.iter().zip(expected).enumerate() {
-        if let Outcome::Failed(difference) = outcome {
-            return Ok(Outcome::Failed(format!(
+        if let ReplayOutcome::Failed(difference) = outcome {
+            return Ok(ReplayOutcome::Failed(format!(
                 "before step {index}:\n{difference}"
             )));
         }
         if expect["hang"] == true || expect["panic"].is_string() {
-            // What the original does here cannot be asked of anybody; our own promise can.
+            // The behaviour of the kubelet here cannot be reproduced; the invariants of sound mode are checked instead.
             play_soundly(scenario, machine)?;
             let reason = if expect["hang"] == true {
                 "hang"
             } else {
                 "panic"
             };
-            return Ok(Outcome::SetAside(reason));
+            return Ok(ReplayOutcome::SetAside(reason));
         }
         found = node.step(step);
         if expect["start_error"].is_string() {
@@ -77,14 +78,16 @@ pub(super) fn play(
         }
         found.extend(node.picture(expect));
         outcome = match check(expect, &Value::Object(found)) {
-            Outcome::Failed(difference) => Outcome::Failed(format!("step {index}:\n{difference}")),
+            ReplayOutcome::Failed(difference) => {
+                ReplayOutcome::Failed(format!("step {index}:\n{difference}"))
+            }
             other => other,
         };
     }
     Ok(outcome)
 }
 
-/// Plays a scenario as a node of our own would: every step is answered, and the books balance after each.
+/// Replays a scenario in sound mode: every step returns, and the audit of the ledger passes after each.
 pub(super) fn play_soundly(scenario: &Scenario, machine: &Machine) -> Result<(), String> {
     let Ok(rules) = scenario.rules(machine, Fidelity::Sound)? else {
         return Ok(());
@@ -104,7 +107,7 @@ pub(super) fn play_soundly(scenario: &Scenario, machine: &Machine) -> Result<(),
     Ok(())
 }
 
-/// A ledger with the plugins that answer for its devices.
+/// A ledger with the device plugins of the case.
 struct Node {
     ledger: Ledger,
     plugins: Plugins,
@@ -121,7 +124,7 @@ impl Node {
         }
     }
 
-    /// Plays one step and tells what came of it.
+    /// Replays one step and returns its result.
     fn step(&mut self, step: &Step) -> Map<String, Value> {
         let mut found = Map::new();
         match step {
@@ -130,24 +133,24 @@ impl Node {
                 Err(error) => drop(found.insert("admit".into(), json!(error.to_string()))),
             },
             Step::Remove { uid } => {
-                // A pod that was rejected is not there; then there is nothing to do.
+                // A pod that was rejected has nothing to release.
                 let _ = self.ledger.release(uid);
             }
             Step::Start { uid } => {
-                let resident = self
+                let admitted = self
                     .ledger
                     .state()
                     .admitted_pods()
                     .get(uid)
-                    .map(|resident| resident.pod.clone());
-                for container in resident.iter().flat_map(|pod| pod.all_containers()) {
+                    .map(|admitted| admitted.pod.clone());
+                for container in admitted.iter().flat_map(|pod| pod.all_containers()) {
                     let _ = self.ledger.start(uid, &container.name);
                 }
             }
             Step::Restart => match self.ledger.restart(&mut self.plugins) {
                 Ok(restarted) => {
                     let decisions: Vec<Value> = restarted.decisions.iter().map(decision).collect();
-                    // A restart without pods is not mentioned.
+                    // The vectors do not list a restart without pods.
                     if !decisions.is_empty() {
                         found.insert("readmit".into(), Value::Array(decisions));
                     }
@@ -158,7 +161,7 @@ impl Node {
         found
     }
 
-    /// The state after a step, as far as the case shows it.
+    /// The state after a step, as far as the case records it.
     fn picture(&self, expect: &Value) -> Map<String, Value> {
         let state = self.ledger.state();
         let mut found = Map::new();

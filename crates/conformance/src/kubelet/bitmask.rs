@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
@@ -15,13 +15,13 @@ enum Input {
     Iterate { bits: Vec<i64> },
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     let found = Input::deserialize(&case.input)
         .map_err(|error| error.to_string())
         .and_then(|input| answer(input).map_err(|error| error.to_string()));
     match found {
         Ok(found) => check(&case.expect, &found),
-        Err(problem) => Outcome::Failed(problem),
+        Err(problem) => ReplayOutcome::Failed(problem),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -18,15 +18,15 @@ struct Input {
     policy: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _machines: &Machines) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(format!("input: {error}")),
+        Err(error) => return ReplayOutcome::Failed(format!("input: {error}")),
     };
     let found = match input.file.as_str() {
         "cpu_manager_state" => restore_cpu(&input),
         "memory_manager_state" => restore_memory(&input),
-        other => return Outcome::Failed(format!("unknown file {other:?}")),
+        other => return ReplayOutcome::Failed(format!("unknown file {other:?}")),
     };
     check(&case.expect, &found)
 }

@@ -1,7 +1,7 @@
 //! Replays the families `checkpoints` and `checkpoints_podlevel`: state files as the kubelet wrote them.
 //!
-//! The checksum and the text it is made of must come out, and a file that is read and written again must
-//! come out byte for byte.
+//! The checksum and the text that it is computed from must be equal, and a file that is read and written again must be
+//! equal byte for byte.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -21,7 +21,7 @@ struct Input {
     content: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _machines: &Machines) -> ReplayOutcome {
     let answer = Input::deserialize(&case.input)
         .map_err(|error| format!("input: {error}"))
         .and_then(|input| {
@@ -30,10 +30,10 @@ pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
         });
     let (input, checksum, rewritten) = match answer {
         Ok(answer) => answer,
-        Err(error) => return Outcome::Failed(error),
+        Err(error) => return ReplayOutcome::Failed(error),
     };
     if rewritten != input.content {
-        return Outcome::Failed(format!(
+        return ReplayOutcome::Failed(format!(
             "written again:\n{rewritten}\ninstead of:\n{}",
             input.content
         ));
@@ -47,7 +47,7 @@ pub(super) fn replay(case: &Case, _machines: &Machines) -> Outcome {
     check(&case.expect, &found)
 }
 
-/// The file's checksum, and the file written again from what was read.
+/// The checksum of the file, and the file written again after reading it.
 fn reread(input: &Input) -> Result<(Checksum, String), String> {
     let (file, bytes) = (input.file.as_str(), input.content.as_bytes());
     let level = |has_pod_entries| match has_pod_entries {

@@ -14,13 +14,13 @@ use serde_json::json;
 
 use super::Machines;
 use super::scenario::Scenario;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
     if case.tag == "numa-limit" {
         return match limit(case) {
             Ok(outcome) => outcome,
-            Err(problem) => Outcome::Failed(problem),
+            Err(problem) => ReplayOutcome::Failed(problem),
         };
     }
     let found = Scenario::read(&case.input).and_then(|scenario| {
@@ -29,11 +29,11 @@ pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
     });
     match found {
         Ok(found) => check(&case.expect["init_error"], &json!(found)),
-        Err(problem) => Outcome::Failed(problem),
+        Err(problem) => ReplayOutcome::Failed(problem),
     }
 }
 
-/// A case about nothing but the number of NUMA nodes.
+/// The input of a case that only has a number of NUMA nodes.
 #[derive(Deserialize)]
 struct Limit {
     numa_node_count: u32,
@@ -41,7 +41,7 @@ struct Limit {
     topology_options: BTreeMap<String, String>,
 }
 
-fn limit(case: &Case) -> Result<Outcome, String> {
+fn limit(case: &Case) -> Result<ReplayOutcome, String> {
     let input = Limit::deserialize(&case.input).map_err(|error| error.to_string())?;
     let node = |id: u32| {
         let cpu = CpuId::new(id).ok_or("too many NUMA nodes")?;

@@ -1,7 +1,6 @@
 //! Replays the family `cpu_hints`: the static CPU policy's hints, and one allocation after them.
 //!
-//! Whatever the real code does, sound fidelity must keep its promise: as many CPUs as asked for, none of
-//! them anybody else's.
+//! In every case sound mode must assign exactly the requested number of CPUs, none of them held by another container.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, hints, pods};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -54,16 +53,16 @@ impl Input {
     }
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    compare(case, machines).unwrap_or_else(Outcome::Failed)
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
+    compare(case, machines).unwrap_or_else(ReplayOutcome::Failed)
 }
 
-fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
+fn compare(case: &Case, machines: &Machines) -> Result<ReplayOutcome, String> {
     let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
     let topology = Arc::new(CpuTopology::of(machines.get(&input.topology)?));
     check_promise(&input, Arc::clone(&topology))?;
     if case.expect["hang"] == json!(true) || case.expect["allocate"]["hang"] == json!(true) {
-        return Ok(Outcome::SetAside("the real code never returns"));
+        return Ok(ReplayOutcome::SetAside("the real code never returns"));
     }
     let found = match policy(&input, topology, Fidelity::Exact)? {
         Ok(policy) => answer(&input, &policy)?,
@@ -91,14 +90,16 @@ fn answer(input: &Input, policy: &StaticCpus) -> Result<Value, String> {
 }
 
 fn check_promise(input: &Input, topology: Arc<CpuTopology>) -> Result<(), String> {
-    let (Ok(policy), Some(wish)) = (policy(input, topology, Fidelity::Sound)?, &input.allocate)
+    let (Ok(policy), Some(allocate)) = (policy(input, topology, Fidelity::Sound)?, &input.allocate)
     else {
         return Ok(());
     };
     let (pod, state) = (pods::read(&input.pod)?, input.state());
-    let container = pod.container(&wish.container).ok_or(NO_SUCH_CONTAINER)?;
+    let container = pod
+        .container(&allocate.container)
+        .ok_or(NO_SUCH_CONTAINER)?;
     let held = state.container(&pod.uid, &container.name);
-    let grant = policy.allocate(&state, &input.reusable, wish.affinity, &pod, container);
+    let grant = policy.allocate(&state, &input.reusable, allocate.affinity, &pod, container);
     let (
         Ok(CpuGrant {
             cpus: Some(cpus), ..
@@ -109,11 +110,11 @@ fn check_promise(input: &Input, topology: Arc<CpuTopology>) -> Result<(), String
         return Ok(());
     };
     let own = &(state.shared() - policy.reserved()) | &state.containers_of(&pod.uid);
-    let asked = container_cpus(&pod, container, PodLevel::Ignored);
-    match cpus.is_subset(&own) && cpus.len() == asked {
+    let requested = container_cpus(&pod, container, PodLevel::Ignored);
+    match cpus.is_subset(&own) && cpus.len() == requested {
         true => Ok(()),
         false => Err(format!(
-            "sound fidelity gave {cpus} of {own} to a request for {asked}"
+            "sound fidelity gave {cpus} of {own} to a request for {requested}"
         )),
     }
 }

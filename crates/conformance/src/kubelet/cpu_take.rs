@@ -1,9 +1,11 @@
 //! Replays the family `cpu_take`: single calls of the packed and the distributed algorithm.
 //!
-//! Where the real code never returns or crashes there is nothing to compare. There, and wherever else it returns,
-//! sound fidelity must keep its promise: the CPUs asked for, out of those available.
+//! If the real code never returns or crashes, there is nothing to compare. In every case sound mode must return the
+//! requested number of CPUs, all of them available.
 
-use pinfold_core::cpu::{CpuOrder, PackingOptions, TakeError, take_distributed, take_packed};
+use pinfold_core::cpu::{
+    CpuSortingStrategy, PackingOptions, TakeError, take_distributed, take_packed,
+};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -11,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -19,7 +21,7 @@ struct Input {
     algorithm: Algorithm,
     available: CpuSet,
     num_cpus: usize,
-    sorting: CpuOrder,
+    sorting: CpuSortingStrategy,
     #[serde(default)]
     prefer_align_by_uncore: bool,
     #[serde(default)]
@@ -33,11 +35,11 @@ enum Algorithm {
     Distributed,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
-    compare(case, machines).unwrap_or_else(Outcome::Failed)
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
+    compare(case, machines).unwrap_or_else(ReplayOutcome::Failed)
 }
 
-fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
+fn compare(case: &Case, machines: &Machines) -> Result<ReplayOutcome, String> {
     let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
     let topology = CpuTopology::of(machines.get(&input.topology)?);
     let there = &input.available & topology.all();
@@ -51,10 +53,10 @@ fn compare(case: &Case, machines: &Machines) -> Result<Outcome, String> {
     match (&exact, hangs.is_some(), crashes.is_some()) {
         (_, false, false) => {}
         (Err(TakeError::NeverReturns), true, _) => {
-            return Ok(Outcome::SetAside("hang"));
+            return Ok(ReplayOutcome::SetAside("hang"));
         }
         (Err(TakeError::Crashes), _, true) => {
-            return Ok(Outcome::SetAside("the real code crashes"));
+            return Ok(ReplayOutcome::SetAside("the real code crashes"));
         }
         (other, ..) => return Err(format!("the real code has no answer, found {other:?}")),
     }

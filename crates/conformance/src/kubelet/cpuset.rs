@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
@@ -14,10 +14,10 @@ enum Input {
     Ops { a: CpuSet, b: CpuSet },
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     match Input::deserialize(&case.input) {
         Ok(input) => check(&case.expect, &answer(&input)),
-        Err(error) => Outcome::Failed(error.to_string()),
+        Err(error) => ReplayOutcome::Failed(error.to_string()),
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::Machines;
 use super::devices::{DeviceResource, Plugins};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -35,11 +35,11 @@ struct Resource {
     reusable: DeviceSet,
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     match Input::deserialize(&case.input) {
-        Err(error) => Outcome::Failed(format!("input: {error}")),
+        Err(error) => ReplayOutcome::Failed(format!("input: {error}")),
         Ok(input) => match answer(&input) {
-            Err(problem) => Outcome::Failed(problem),
+            Err(problem) => ReplayOutcome::Failed(problem),
             Ok(found) => check(&case.expect, &found),
         },
     }
@@ -139,8 +139,8 @@ fn allocate(
         already_running: false,
     };
     let limits = container.limits.iter();
-    let asked = limits.filter(|(resource, _)| pool.is_device(state, resource));
-    let answers = asked.map(|(resource, amount)| {
+    let requested = limits.filter(|(resource, _)| pool.is_device(state, resource));
+    let answers = requested.map(|(resource, amount)| {
         let answer =
             devices_to_allocate(pool, state, request, resource, amount.value(), &mut plugins);
         let answer = match answer {
@@ -152,7 +152,7 @@ fn allocate(
     Value::Object(answers.collect())
 }
 
-/// The hints of a provider in the form the vectors write them.
+/// The hints of a provider in the format of the vectors.
 fn written_out(hints: &ProviderHints) -> Value {
     let rows = hints.rows.iter().map(|(resource, hints)| {
         let list = match hints {

@@ -1,4 +1,4 @@
-//! Device plugins in the form the vectors write them: what they offer, and the advice they give.
+//! Device plugins in the format of the vectors: their devices, and their preferred allocations.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use pinfold_core::device::{
 use pinfold_core::name::{DeviceId, ResourceName};
 use serde::Deserialize;
 
-/// One plugin.
+/// A device plugin.
 #[derive(Deserialize)]
 pub(super) struct DeviceResource {
-    /// What it offers is called.
+    /// The name of its resource.
     pub(super) name: ResourceName,
     preferred_allocation: Advice,
     devices: Vec<Reported>,
@@ -24,15 +24,15 @@ struct Reported {
     device: Device,
 }
 
-/// How a plugin answers when asked for advice.
+/// How a plugin answers `GetPreferredAllocation`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Advice {
-    /// It does not offer that.
+    /// It does not implement the call.
     None,
-    /// The lowest ids.
+    /// It prefers the lowest ids.
     First,
-    /// The highest ids.
+    /// It prefers the highest ids.
     Last,
 }
 

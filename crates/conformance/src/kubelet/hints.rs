@@ -1,10 +1,10 @@
-//! Hints in the form the vectors write them.
+//! Hints in the format of the vectors.
 
 use pinfold_core::hint::{ProviderHints, ResourceHints};
 use pinfold_core::name::ResourceName;
 use serde_json::{Map, Value, json};
 
-/// `null` for a manager without an opinion, else resource to list.
+/// `null` for a manager without a preference, else a map of resources to lists.
 pub(super) fn to_json(hints: &ProviderHints) -> Value {
     if hints.rows.is_empty() {
         return Value::Null;

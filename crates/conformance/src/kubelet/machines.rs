@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::case::Case;
 
-/// Machines by id. One that cannot be read spoils only the cases that need it.
+/// Machines by id. An invalid machine fails only the cases that use it.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     by_id: BTreeMap<String, Result<Machine, String>>,
@@ -22,10 +22,10 @@ impl Machines {
         self.by_id.insert(case.id.clone(), read(&case.machine));
     }
 
-    /// The machine that a case names.
+    /// The machine of a case.
     ///
     /// # Errors
-    /// If there is none of that id, or it is no machine.
+    /// If there is no machine of that id, or it is not valid.
     pub fn get(&self, id: &str) -> Result<&Machine, String> {
         match self.by_id.get(id) {
             Some(Ok(machine)) => Ok(machine),
@@ -62,7 +62,7 @@ struct CoreJson {
     threads: Vec<u32>,
 }
 
-/// Reads a machine in the form the vectors write it.
+/// Reads a machine in the format of the vectors.
 pub(super) fn read(json: &Value) -> Result<Machine, String> {
     let machine = MachineJson::deserialize(json).map_err(|error| error.to_string())?;
     let mut nodes = Vec::new();

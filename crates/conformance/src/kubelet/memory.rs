@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -39,10 +39,10 @@ struct Step {
     preferred: bool,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
     match results(case, machines) {
         Ok(results) => check(&case.expect, &json!({ "results": results })),
-        Err(problem) => Outcome::Failed(problem),
+        Err(problem) => ReplayOutcome::Failed(problem),
     }
 }
 
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Applies edits, and checks that taking them back gives the table there was.
+    /// Applies edits, and checks that undoing them restores the table.
     fn apply(&mut self, edits: &[pinfold_core::memory::MemoryEdit]) -> Result<(), String> {
         let before = self.state.clone();
         self.state.apply(edits).map_err(|error| error.to_string())?;
@@ -144,7 +144,7 @@ impl Node {
     }
 }
 
-/// The table as the vectors write it.
+/// The table in the format of the vectors.
 pub(super) fn machine_state(state: &MemoryState) -> Value {
     let node = |(id, node): (&NodeId, &pinfold_core::memory::NodeMemory)| {
         let amounts: Map<String, Value> = node
@@ -165,7 +165,7 @@ pub(super) fn machine_state(state: &MemoryState) -> Value {
     state.nodes().iter().map(node).collect()
 }
 
-/// Blocks as the vectors write them: sorted by type.
+/// Blocks in the format of the vectors: sorted by type.
 pub(super) fn blocks(blocks: &[MemoryBlock]) -> Value {
     let mut blocks: Vec<&MemoryBlock> = blocks.iter().collect();
     blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
@@ -186,7 +186,7 @@ fn blocks_of_pod(state: &MemoryState, pod: &PodUid) -> Value {
         .collect()
 }
 
-/// No map where the policy has nothing to say; an empty map where nothing fits.
+/// No map if the policy has no preference; an empty map if nothing fits.
 fn hints_json(hints: &MemoryHints) -> Value {
     match hints.basis {
         MemoryBasis::Unmanaged | MemoryBasis::HeldDiffers => return Value::Null,

@@ -1,5 +1,5 @@
 //! Replays the family `merge`, twice: over the lists as they are, and with each list as a family of
-//! fixed masks. Both must give the kubelet's answer.
+//! fixed masks. Both must return the kubelet's result.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -26,15 +26,15 @@ struct Input {
 
 type Provider = BTreeMap<String, Option<Vec<Hint>>>;
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     match Input::deserialize(&case.input) {
-        Ok(input) => input.replay(case).unwrap_or_else(Outcome::Failed),
-        Err(problem) => Outcome::Failed(problem.to_string()),
+        Ok(input) => input.replay(case).unwrap_or_else(ReplayOutcome::Failed),
+        Err(problem) => ReplayOutcome::Failed(problem.to_string()),
     }
 }
 
 impl Input {
-    fn replay(&self, case: &Case) -> Result<Outcome, String> {
+    fn replay(&self, case: &Case) -> Result<ReplayOutcome, String> {
         let providers: Vec<ProviderHints> = self.providers.iter().flatten().map(hints).collect();
         let distances = self.distances()?;
         let request = MergeRequest {
@@ -45,7 +45,7 @@ impl Input {
             budgets: Budgets::default(),
         };
         Ok(match check(&case.expect, &answer(&merge(&request))) {
-            Outcome::Passed => check(&case.expect, &answer(&merge_by_families(&request))),
+            ReplayOutcome::Passed => check(&case.expect, &answer(&merge_by_families(&request))),
             failed => failed,
         })
     }

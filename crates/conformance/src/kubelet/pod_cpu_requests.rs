@@ -6,11 +6,11 @@ use pinfold_core::qos::QosClass;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     match pods::read(&case.input["pod"]) {
-        Err(problem) => Outcome::Failed(problem),
+        Err(problem) => ReplayOutcome::Failed(problem),
         Ok(pod) => check(
             &case.expect,
             &json!({

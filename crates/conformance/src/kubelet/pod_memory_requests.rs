@@ -4,11 +4,11 @@ use pinfold_core::demand::{self, MemoryDemand, NotWholeBytes, PodLevel};
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
     let pod = match pods::read(&case.input["pod"]) {
-        Err(problem) => return Outcome::Failed(problem),
+        Err(problem) => return ReplayOutcome::Failed(problem),
         Ok(pod) => pod,
     };
     let containers: Map<String, Value> = pod

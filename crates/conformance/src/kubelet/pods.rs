@@ -1,4 +1,4 @@
-//! Pods in the form the vectors write them.
+//! Pods in the format of the vectors.
 
 use pinfold_core::pod::Pod;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! A whole node in the form the vectors write it: settings, devices and the steps to play.
+//! A whole node in the format of the vectors: settings, devices and the steps to replay.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::devices::DeviceResource;
 /// The input of an admission case.
 #[derive(Deserialize)]
 pub(super) struct Scenario {
-    /// The id of a machine; scenarios that bring their own have none.
+    /// The id of a machine; `None` if the scenario contains the machine itself.
     #[serde(default)]
     pub(super) topology: String,
     topology_policy: String,
@@ -37,7 +37,7 @@ pub(super) struct Scenario {
     pub(super) devices: Vec<DeviceResource>,
     #[serde(default)]
     pod_level_resource_managers: bool,
-    /// The vectors were made with this gate on unless they say otherwise.
+    /// A feature gate, on unless the vectors say otherwise.
     #[serde(default = "on")]
     cpu_manager_policy_alpha_options: bool,
     #[serde(default)]
@@ -58,19 +58,19 @@ struct ReservationJson {
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub(super) enum Step {
-    /// A pod arrives.
+    /// A pod is added.
     Add {
         /// The pod.
         pod: Arc<Pod>,
     },
-    /// A pod leaves.
+    /// A pod is removed.
     Remove {
-        /// Which.
+        /// The pod.
         uid: PodUid,
     },
     /// All containers of a pod start, one after the other.
     Start {
-        /// Which.
+        /// The pod.
         uid: PodUid,
     },
     /// The kubelet restarts.
@@ -82,7 +82,7 @@ impl Scenario {
         Scenario::deserialize(json).map_err(|error| format!("scenario: {error}"))
     }
 
-    /// The rules of the node, or what the kubelet says against them.
+    /// The rules of the node, or the error with which the kubelet would not start.
     pub(super) fn rules(
         &self,
         machine: &Machine,

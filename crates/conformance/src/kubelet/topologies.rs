@@ -4,16 +4,16 @@ use pinfold_core::machine::cpus::CpuTopology;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> Outcome {
+pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
     let machine = match machines.get(&case.id) {
         Ok(machine) => machine,
-        Err(problem) => return Outcome::Failed(problem),
+        Err(problem) => return ReplayOutcome::Failed(problem),
     };
     let topology = CpuTopology::of(machine);
     let rows = topology.all().iter().filter_map(|cpu| {
-        let place = topology.location(cpu)?;
+        let place = topology.cpu_info(cpu)?;
         Some(json!([cpu, place.core, place.socket, place.node, place.l3]))
     });
     let found = json!({

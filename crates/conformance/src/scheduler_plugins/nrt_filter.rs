@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,10 +20,10 @@ struct Input {
     allocatable: ResourceList,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let (topology, pod, overhead) = input.common.parts();
     let request = TopologyPodRequest {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -17,13 +17,13 @@ struct Input {
     weights: ResourceWeights,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let Some(strategy) = ScoringStrategy::from_text(&input.strategy) else {
-        return Outcome::Failed(format!("unknown strategy {:?}", input.strategy));
+        return ReplayOutcome::Failed(format!("unknown strategy {:?}", input.strategy));
     };
     let (topology, pod, overhead) = input.common.parts();
     let request = TopologyPodRequest {

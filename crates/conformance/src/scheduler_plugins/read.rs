@@ -1,11 +1,11 @@
-//! Nodes and pods in the form the vectors write them.
+//! Nodes and pods in the format of the vectors.
 
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_topology::NodeTopology;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use serde::Deserialize;
 
-/// What both families have in common.
+/// The input that both families share.
 #[derive(Deserialize)]
 pub(super) struct Input {
     pub(super) nrt: Option<NodeTopology>,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::hints::Input;
 use super::read::{HintJson, cpus_json};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct WithHint {
@@ -17,10 +17,10 @@ struct WithHint {
     hint: HintJson,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let WithHint { input, hint } = match WithHint::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let chosen = allocate(
         input.detail(),

@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpuEntry, DetailJson, hint_json};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
-/// A node and a container, as this family and `allocate` write them.
+/// A node and a container in the format of this family and of `allocate`.
 #[derive(Deserialize)]
 pub(super) struct Input {
     cpus: DetailJson,
@@ -38,10 +38,10 @@ impl Input {
     }
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let available = input.available();
     let hints = cpu_hints(

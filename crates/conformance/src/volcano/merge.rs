@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read::{HintJson, hint_json};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,10 +20,10 @@ struct Input {
     providers: Vec<Option<BTreeMap<ResourceName, Option<Vec<HintJson>>>>>,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let row = |(resource, list): (ResourceName, Option<Vec<HintJson>>)| {
         let hints = match list {

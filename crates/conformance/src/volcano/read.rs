@@ -1,4 +1,4 @@
-//! CPUs and hints in the form the vectors write them.
+//! CPUs and hints in the format of the vectors.
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::hint::Hint;

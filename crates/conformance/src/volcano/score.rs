@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpusJson, DetailJson};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -35,10 +35,10 @@ pub(super) fn number(score: f64) -> Value {
     }
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let span_of = |node: &NodeJson| {
         let assigned = node.assigned.as_ref();

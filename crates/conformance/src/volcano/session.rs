@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::read::{CpuEntry, DetailJson, cpus_json};
 use super::score::number;
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -97,10 +97,10 @@ impl From<TaskJson> for VolcanoTask {
     }
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     match Input::deserialize(&case.input) {
         Ok(input) => check(&case.expect, &round(input)),
-        Err(error) => Outcome::Failed(error.to_string()),
+        Err(error) => ReplayOutcome::Failed(error.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read::{CpusJson, DetailJson, cpus_json};
-use crate::case::{Case, Outcome, check};
+use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
 struct Input {
@@ -15,10 +15,10 @@ struct Input {
     needed: i64,
 }
 
-pub(super) fn replay(case: &Case) -> Outcome {
+pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let input = match Input::deserialize(&case.input) {
         Ok(input) => input,
-        Err(error) => return Outcome::Failed(error.to_string()),
+        Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
     let needed = usize::try_from(input.needed).unwrap_or(0);
     let found = match take(&input.cpus.0, &input.available.0, needed, Fidelity::Exact) {

@@ -1,6 +1,6 @@
 //! Lists the cluster's objects from the API server. A list that fails becomes a note.
 
-use pinfold_apiserver::snapshot::{Listed, SnapshotError, Wanted, snapshot};
+use pinfold_apiserver::snapshot::{ListRequest, ListResult, SnapshotError, snapshot};
 use pinfold_apiserver::{Connection, object};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
@@ -42,22 +42,22 @@ pub(super) fn inventory(
     let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
     let connection = connection.map_err(|error| Failure::Environment(error.to_string()))?;
     let kinds = kinds(args.decider.decider, namespace);
-    let wanted: Vec<Wanted> = kinds.iter().map(ListedKind::wanted).collect();
+    let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
     let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;
     let mut reader = Reader::default();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
-            Listed::All { path, objects } => reader.add(kind, &path, objects),
-            Listed::Rejected(error) => reader.notes.push(match error.code() {
+            ListResult::All { path, objects } => reader.add(kind, &path, objects),
+            ListResult::Rejected(error) => reader.notes.push(match error.code() {
                 Some(404) => format!("the cluster serves no {}: {}", kind.plural, kind.without),
                 _ => format!(
                     "{} cannot be listed ({error}): {}",
                     kind.plural, kind.without
                 ),
             }),
-            Listed::TooMany { most } => {
+            ListResult::TooMany { max_objects } => {
                 return Err(Failure::Environment(format!(
-                    "expected at most {most} {}, found more",
+                    "expected at most {max_objects} {}, found more",
                     kind.plural
                 )));
             }
@@ -130,12 +130,12 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
 }
 
 impl ListedKind {
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn wanted(&self) -> ListRequest {
+        ListRequest {
             paths: self.versions.iter().map(|(_, path)| path.clone()).collect(),
-            fields: self.fields.to_owned(),
-            page: PAGE,
-            most: self.most,
+            field_selector: self.fields.to_owned(),
+            page_size: PAGE,
+            max_objects: self.most,
         }
     }
 }

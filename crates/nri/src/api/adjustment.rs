@@ -1,4 +1,4 @@
-//! What a plugin asks for: changes to the container being created, to others, and evictions.
+//! Messages with a plugin's changes: adjustments, updates and evictions.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct ContainerAdjustment {
     /// Hooks to add.
     #[prost(message, optional, tag = "5")]
     pub hooks: Option<Hooks>,
-    /// What only exists on Linux.
+    /// Linux-specific changes.
     #[prost(message, optional, tag = "6")]
     pub linux: Option<LinuxContainerAdjustment>,
     /// Limits of `setrlimit` to set.
@@ -32,12 +32,12 @@ pub struct ContainerAdjustment {
     /// Devices to add by their names in the Container Device Interface.
     #[prost(message, repeated, tag = "8")]
     pub cdi_devices: Vec<CdiDevice>,
-    /// The command line; one that begins with an empty word may replace another plugin's.
+    /// The command line; an empty first argument allows replacing another plugin's.
     #[prost(string, repeated, tag = "9")]
     pub args: Vec<String>,
 }
 
-/// The Linux side of an adjustment.
+/// Linux-specific changes of a container that is being created.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxContainerAdjustment {
     /// Devices to add; a path that begins with `-` removes one.
@@ -46,19 +46,19 @@ pub struct LinuxContainerAdjustment {
     /// Resources to set.
     #[prost(message, optional, tag = "2")]
     pub resources: Option<LinuxResources>,
-    /// The control group; empty says nothing.
+    /// The cgroup path; empty if not set.
     #[prost(string, tag = "3")]
     pub cgroups_path: String,
-    /// How readily the kernel kills it when memory runs out.
+    /// The OOM score adjustment.
     #[prost(message, optional, tag = "4")]
     pub oom_score_adj: Option<i64>,
-    /// The priority of its I/O.
+    /// The I/O priority.
     #[prost(message, optional, tag = "5")]
     pub io_priority: Option<LinuxIoPriority>,
     /// The seccomp profile.
     #[prost(message, optional, tag = "6")]
     pub seccomp_policy: Option<LinuxSeccomp>,
-    /// Namespaces to add or replace; a kind that begins with `-` removes one.
+    /// Namespaces to add or replace; a type that begins with `-` removes one.
     #[prost(message, repeated, tag = "7")]
     pub namespaces: Vec<LinuxNamespace>,
     /// Kernel parameters to set; a name that begins with `-` removes one.
@@ -67,13 +67,13 @@ pub struct LinuxContainerAdjustment {
     /// Network devices to move into it; a name that begins with `-` removes one.
     #[prost(btree_map = "string, message", tag = "9")]
     pub net_devices: BTreeMap<String, LinuxNetDevice>,
-    /// How the kernel schedules its first process.
+    /// The scheduling policy of its first process.
     #[prost(message, optional, tag = "10")]
     pub scheduler: Option<LinuxScheduler>,
-    /// Its share of caches and memory bandwidth.
+    /// RDT settings: cache and memory bandwidth.
     #[prost(message, optional, tag = "11")]
     pub rdt: Option<LinuxRdt>,
-    /// Where its memory comes from.
+    /// The NUMA memory policy.
     #[prost(message, optional, tag = "12")]
     pub memory_policy: Option<LinuxMemoryPolicy>,
 }
@@ -89,13 +89,13 @@ pub struct KeyValue {
     pub value: String,
 }
 
-/// Where a process's memory comes from (`set_mempolicy`).
+/// A NUMA memory policy (`set_mempolicy`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxMemoryPolicy {
     /// The mode.
     #[prost(enumeration = "MpolMode", tag = "1")]
     pub mode: i32,
-    /// The memory nodes, as a list of the kernel.
+    /// The memory nodes, in the kernel's list format.
     #[prost(string, tag = "2")]
     pub nodes: String,
     /// Flags.
@@ -109,17 +109,17 @@ pub struct LinuxMemoryPolicy {
 pub enum MpolMode {
     /// The kernel's default.
     Default = 0,
-    /// One node first, others after.
+    /// `MPOL_PREFERRED`: one preferred node.
     Preferred = 1,
-    /// These nodes only.
+    /// `MPOL_BIND`: only these nodes.
     Bind = 2,
-    /// Page by page in turn.
+    /// `MPOL_INTERLEAVE`: pages alternate between the nodes.
     Interleave = 3,
-    /// The node of the CPU.
+    /// `MPOL_LOCAL`: the node of the CPU.
     Local = 4,
-    /// Several nodes first, others after.
+    /// `MPOL_PREFERRED_MANY`: several preferred nodes.
     PreferredMany = 5,
-    /// In turn, by weight.
+    /// `MPOL_WEIGHTED_INTERLEAVE`: pages alternate by the nodes' weights.
     WeightedInterleave = 6,
 }
 
@@ -127,29 +127,29 @@ pub enum MpolMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum MpolFlag {
-    /// The nodes stay when the cpuset changes.
+    /// `MPOL_F_STATIC_NODES`: the nodes stay when the cpuset changes.
     StaticNodes = 0,
-    /// The nodes are relative to the cpuset.
+    /// `MPOL_F_RELATIVE_NODES`: the nodes are relative to the cpuset.
     RelativeNodes = 1,
-    /// The kernel may move pages.
+    /// `MPOL_F_NUMA_BALANCING`: the kernel may migrate pages.
     NumaBalancing = 2,
 }
 
-/// A change to a container that exists already.
+/// A change of an existing container.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ContainerUpdate {
     /// The container.
     #[prost(string, tag = "1")]
     pub container_id: String,
-    /// What only exists on Linux: everything.
+    /// The resources to change.
     #[prost(message, optional, tag = "2")]
     pub linux: Option<LinuxContainerUpdate>,
-    /// Whether the event goes on if this change fails.
+    /// Whether the runtime ignores a failure of this update.
     #[prost(bool, tag = "3")]
     pub ignore_failure: bool,
 }
 
-/// The Linux side of an update.
+/// Linux-specific changes of an existing container.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxContainerUpdate {
     /// Resources to set.
@@ -157,13 +157,13 @@ pub struct LinuxContainerUpdate {
     pub resources: Option<LinuxResources>,
 }
 
-/// Asks the runtime to stop a container. No released runtime follows it yet.
+/// A request to stop a container. No released runtime implements it yet.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ContainerEviction {
     /// The container.
     #[prost(string, tag = "1")]
     pub container_id: String,
-    /// Why, for people.
+    /// The reason.
     #[prost(string, tag = "2")]
     pub reason: String,
 }

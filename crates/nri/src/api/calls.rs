@@ -1,24 +1,24 @@
-//! Requests and answers of the two services.
+//! Requests and responses of the two services.
 //!
-//! Requests that hold nothing but a pod, or a pod and a container, share one type here: their
-//! bytes are the same.
+//! Requests with only a pod, or only a pod and a container, share one type here: their encoding is the
+//! same.
 
 use super::{
     Container, ContainerAdjustment, ContainerEviction, ContainerUpdate, Event, LinuxResources,
     OwningPlugins, PodSandbox,
 };
 
-/// The answer that says nothing.
+/// The empty response.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Empty {}
 
-/// Plugin to runtime: who is there.
+/// `RegisterPlugin` request of the plugin.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RegisterPluginRequest {
     /// The plugin's name.
     #[prost(string, tag = "1")]
     pub plugin_name: String,
-    /// Two digits: plugins are called in this order.
+    /// Index of two digits: the runtime calls plugins in this order.
     #[prost(string, tag = "2")]
     pub plugin_idx: String,
     /// The version of NRI the plugin was written for.
@@ -26,7 +26,7 @@ pub struct RegisterPluginRequest {
     pub nri_version: String,
 }
 
-/// Plugin to runtime: change containers now.
+/// `UpdateContainers` request of the plugin, outside of an event.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpdateContainersRequest {
     /// The changes.
@@ -37,7 +37,7 @@ pub struct UpdateContainersRequest {
     pub evict: Vec<ContainerEviction>,
 }
 
-/// The answer to [`UpdateContainersRequest`].
+/// The response to [`UpdateContainersRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpdateContainersResponse {
     /// The changes that failed.
@@ -45,7 +45,7 @@ pub struct UpdateContainersResponse {
     pub failed: Vec<ContainerUpdate>,
 }
 
-/// Runtime to plugin: who is there, and the plugin's configuration.
+/// `Configure` request of the runtime.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ConfigureRequest {
     /// The plugin's configuration file, if the runtime has one.
@@ -57,10 +57,10 @@ pub struct ConfigureRequest {
     /// The runtime's version.
     #[prost(string, tag = "3")]
     pub runtime_version: String,
-    /// Milliseconds a plugin has to register; 0 if the runtime does not say.
+    /// Registration timeout in milliseconds; 0 if not sent.
     #[prost(int64, tag = "4")]
     pub registration_timeout: i64,
-    /// Milliseconds a plugin has to answer; 0 if the runtime does not say.
+    /// Request timeout in milliseconds; 0 if not sent.
     #[prost(int64, tag = "5")]
     pub request_timeout: i64,
     /// The runtime's version of NRI; empty before NRI 0.12.
@@ -68,15 +68,15 @@ pub struct ConfigureRequest {
     pub nri_version: String,
 }
 
-/// The answer to [`ConfigureRequest`].
+/// The response to [`ConfigureRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ConfigureResponse {
-    /// The events the plugin wants; 0 means all.
+    /// The events that the plugin subscribes to; 0 means all.
     #[prost(int32, tag = "2")]
     pub events: i32,
 }
 
-/// Runtime to plugin: everything there is, perhaps in parts.
+/// `Synchronize` request of the runtime: all pods and containers, in one or several messages.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SynchronizeRequest {
     /// Pods.
@@ -85,18 +85,18 @@ pub struct SynchronizeRequest {
     /// Containers.
     #[prost(message, repeated, tag = "2")]
     pub containers: Vec<Container>,
-    /// Whether another part follows.
+    /// Whether another message follows.
     #[prost(bool, tag = "3")]
     pub more: bool,
 }
 
-/// The answer to [`SynchronizeRequest`].
+/// The response to [`SynchronizeRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SynchronizeResponse {
-    /// Changes; only in the answer to the last part.
+    /// Updates of containers; only in the response to the last message.
     #[prost(message, repeated, tag = "1")]
     pub update: Vec<ContainerUpdate>,
-    /// The request's `more`, given back.
+    /// The request's `more`.
     #[prost(bool, tag = "2")]
     pub more: bool,
 }
@@ -120,30 +120,30 @@ pub struct ContainerRequest {
     pub container: Option<Container>,
 }
 
-/// Runtime to plugin: a pod's resources are about to change.
+/// `UpdatePodSandbox` request of the runtime: a pod's resources are about to change.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpdatePodSandboxRequest {
     /// The pod.
     #[prost(message, optional, tag = "1")]
     pub pod: Option<PodSandbox>,
-    /// What the pod costs beyond its containers.
+    /// The pod overhead.
     #[prost(message, optional, tag = "2")]
     pub overhead_linux_resources: Option<LinuxResources>,
-    /// The sum over its containers.
+    /// The sum of its containers' resources.
     #[prost(message, optional, tag = "3")]
     pub linux_resources: Option<LinuxResources>,
 }
 
-/// Runtime to plugin: a container is about to be created.
+/// `CreateContainer` request of the runtime.
 pub type CreateContainerRequest = ContainerRequest;
 
-/// The answer to [`CreateContainerRequest`].
+/// The response to [`CreateContainerRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CreateContainerResponse {
     /// Changes to the container.
     #[prost(message, optional, tag = "1")]
     pub adjust: Option<ContainerAdjustment>,
-    /// Changes to others.
+    /// Updates of other containers.
     #[prost(message, repeated, tag = "2")]
     pub update: Vec<ContainerUpdate>,
     /// Containers to stop.
@@ -151,24 +151,24 @@ pub struct CreateContainerResponse {
     pub evict: Vec<ContainerEviction>,
 }
 
-/// Runtime to plugin: a container's resources are about to change.
+/// `UpdateContainer` request of the runtime: a container's resources are about to change.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpdateContainerRequest {
     /// The container's pod.
     #[prost(message, optional, tag = "1")]
     pub pod: Option<PodSandbox>,
-    /// The container as it is.
+    /// The container before the change.
     #[prost(message, optional, tag = "2")]
     pub container: Option<Container>,
-    /// What is asked for.
+    /// The requested resources.
     #[prost(message, optional, tag = "3")]
     pub linux_resources: Option<LinuxResources>,
 }
 
-/// The answer to [`UpdateContainerRequest`].
+/// The response to [`UpdateContainerRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct UpdateContainerResponse {
-    /// Changes, to this container or others.
+    /// Updates of this or other containers.
     #[prost(message, repeated, tag = "1")]
     pub update: Vec<ContainerUpdate>,
     /// Containers to stop.
@@ -176,15 +176,15 @@ pub struct UpdateContainerResponse {
     pub evict: Vec<ContainerEviction>,
 }
 
-/// The answer to a container's stop.
+/// The response to a container's stop.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StopContainerResponse {
-    /// Changes to the containers that remain.
+    /// Updates of other containers.
     #[prost(message, repeated, tag = "1")]
     pub update: Vec<ContainerUpdate>,
 }
 
-/// Runtime to plugin: an event that needs no answer, as runtimes before NRI 0.12 send most.
+/// `StateChange` request: an event without a result, in the format of runtimes before NRI 0.12.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StateChangeEvent {
     /// The event.
@@ -198,25 +198,25 @@ pub struct StateChangeEvent {
     pub container: Option<Container>,
 }
 
-/// Runtime to plugin: may all plugins' changes to this container stand?
+/// `ValidateContainerAdjustment` request: the changes of all plugins to a container.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValidateContainerAdjustmentRequest {
     /// The container's pod.
     #[prost(message, optional, tag = "1")]
     pub pod: Option<PodSandbox>,
-    /// The container before any change.
+    /// The container before the changes.
     #[prost(message, optional, tag = "2")]
     pub container: Option<Container>,
     /// The changes to it.
     #[prost(message, optional, tag = "3")]
     pub adjust: Option<ContainerAdjustment>,
-    /// The changes to others.
+    /// The updates of other containers.
     #[prost(message, repeated, tag = "4")]
     pub update: Vec<ContainerUpdate>,
-    /// Who made which change.
+    /// The plugin that made each change.
     #[prost(message, optional, tag = "5")]
     pub owners: Option<OwningPlugins>,
-    /// The plugins that were asked.
+    /// The plugins that were called.
     #[prost(message, repeated, tag = "6")]
     pub plugins: Vec<PluginInstance>,
 }
@@ -232,13 +232,13 @@ pub struct PluginInstance {
     pub index: String,
 }
 
-/// The answer to [`ValidateContainerAdjustmentRequest`].
+/// The response to [`ValidateContainerAdjustmentRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValidateContainerAdjustmentResponse {
-    /// Whether the container must not be created like this.
+    /// Whether the changes are rejected.
     #[prost(bool, tag = "1")]
     pub reject: bool,
-    /// Why, for people.
+    /// The reason.
     #[prost(string, tag = "2")]
     pub reason: String,
 }

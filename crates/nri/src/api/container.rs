@@ -1,22 +1,22 @@
-//! What a runtime tells about a container.
+//! Containers.
 
 use std::collections::BTreeMap;
 
 use super::{LinuxIoPriority, LinuxRdt, LinuxResources, LinuxScheduler, LinuxSeccomp, PosixRlimit};
 
-/// A container, as far as a plugin may need to know it.
+/// A container of the runtime.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Container {
-    /// The runtime's id of the container.
+    /// The container id.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// The id of the sandbox the container belongs to.
+    /// The id of its pod sandbox.
     #[prost(string, tag = "2")]
     pub pod_sandbox_id: String,
     /// The container's name within its pod.
     #[prost(string, tag = "3")]
     pub name: String,
-    /// How far the container got.
+    /// The state of the container.
     #[prost(enumeration = "ContainerState", tag = "4")]
     pub state: i32,
     /// The container's labels.
@@ -37,10 +37,10 @@ pub struct Container {
     /// The OCI hooks.
     #[prost(message, optional, tag = "10")]
     pub hooks: Option<Hooks>,
-    /// What only exists on Linux.
+    /// Linux-specific fields.
     #[prost(message, optional, tag = "11")]
     pub linux: Option<LinuxContainer>,
-    /// The container's first process, where the runtime tells it.
+    /// Pid of the container's first process; 0 if not sent.
     #[prost(uint32, tag = "12")]
     pub pid: u32,
     /// The limits of `setrlimit`.
@@ -55,16 +55,16 @@ pub struct Container {
     /// When it ended, in nanoseconds since 1970; 0 if it did not.
     #[prost(int64, tag = "16")]
     pub finished_at: i64,
-    /// How it ended.
+    /// The exit code.
     #[prost(int32, tag = "17")]
     pub exit_code: i32,
-    /// Why it is in its state, in one word.
+    /// The reason of its state, in one word.
     #[prost(string, tag = "18")]
     pub status_reason: String,
-    /// Why it is in its state, for people.
+    /// The message about its state.
     #[prost(string, tag = "19")]
     pub status_message: String,
-    /// Devices asked for by their names in the Container Device Interface.
+    /// CDI devices.
     #[prost(message, repeated, tag = "20")]
     pub cdi_devices: Vec<CdiDevice>,
     /// The user it runs as.
@@ -72,32 +72,32 @@ pub struct Container {
     pub user: Option<User>,
 }
 
-/// How far a container got.
+/// The state of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum ContainerState {
-    /// The runtime does not say.
+    /// Unknown.
     Unknown = 0,
     /// Created, not started.
     Created = 1,
-    /// Frozen.
+    /// Paused.
     Paused = 2,
     /// Running.
     Running = 3,
-    /// Ended.
+    /// Stopped.
     Stopped = 4,
 }
 
-/// One mount.
+/// A mount.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Mount {
     /// The path in the container.
     #[prost(string, tag = "1")]
     pub destination: String,
-    /// The kind of file system, for example `bind`.
+    /// The type of file system, for example `bind`.
     #[prost(string, tag = "2")]
     pub r#type: String,
-    /// What is mounted.
+    /// The source path or device.
     #[prost(string, tag = "3")]
     pub source: String,
     /// Options of the mount, for example `ro`.
@@ -105,16 +105,16 @@ pub struct Mount {
     pub options: Vec<String>,
 }
 
-/// The OCI hooks of a container, by the moment they run at.
+/// The OCI hooks of a container, by phase.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Hooks {
     /// Before the container's process starts (deprecated by OCI).
     #[prost(message, repeated, tag = "1")]
     pub prestart: Vec<Hook>,
-    /// When the environment is made, in the runtime's namespaces.
+    /// While the environment is created, in the runtime's namespaces.
     #[prost(message, repeated, tag = "2")]
     pub create_runtime: Vec<Hook>,
-    /// When the environment is made, in the container's namespaces.
+    /// While the environment is created, in the container's namespaces.
     #[prost(message, repeated, tag = "3")]
     pub create_container: Vec<Hook>,
     /// Right before the container's process starts, in its namespaces.
@@ -128,10 +128,10 @@ pub struct Hooks {
     pub poststop: Vec<Hook>,
 }
 
-/// A program that runs at a moment of a container's life.
+/// A program that runs in a phase of a container's life cycle.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Hook {
-    /// The program.
+    /// Path of the program.
     #[prost(string, tag = "1")]
     pub path: String,
     /// Its command line, beginning with its name.
@@ -140,12 +140,12 @@ pub struct Hook {
     /// Its environment, as `NAME=value`.
     #[prost(string, repeated, tag = "3")]
     pub env: Vec<String>,
-    /// Seconds after which it is given up.
+    /// Timeout in seconds.
     #[prost(message, optional, tag = "4")]
     pub timeout: Option<i64>,
 }
 
-/// The Linux side of a container.
+/// Linux-specific fields of a container.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxContainer {
     /// The namespaces.
@@ -154,16 +154,16 @@ pub struct LinuxContainer {
     /// The device files.
     #[prost(message, repeated, tag = "2")]
     pub devices: Vec<LinuxDevice>,
-    /// CPU, memory and the rest that control groups limit.
+    /// CPU, memory and other resources of its cgroup.
     #[prost(message, optional, tag = "3")]
     pub resources: Option<LinuxResources>,
-    /// How readily the kernel kills it when memory runs out.
+    /// The OOM score adjustment.
     #[prost(message, optional, tag = "4")]
     pub oom_score_adj: Option<i64>,
-    /// The control group.
+    /// The cgroup path.
     #[prost(string, tag = "5")]
     pub cgroups_path: String,
-    /// The priority of its I/O.
+    /// The I/O priority.
     #[prost(message, optional, tag = "6")]
     pub io_priority: Option<LinuxIoPriority>,
     /// The seccomp profile, by reference.
@@ -178,10 +178,10 @@ pub struct LinuxContainer {
     /// Network devices moved into it, by their names on the host.
     #[prost(btree_map = "string, message", tag = "10")]
     pub net_devices: BTreeMap<String, LinuxNetDevice>,
-    /// How the kernel schedules its first process.
+    /// The scheduling policy of its first process.
     #[prost(message, optional, tag = "11")]
     pub scheduler: Option<LinuxScheduler>,
-    /// Its share of caches and memory bandwidth.
+    /// RDT settings: cache and memory bandwidth.
     #[prost(message, optional, tag = "12")]
     pub rdt: Option<LinuxRdt>,
 }
@@ -189,10 +189,10 @@ pub struct LinuxContainer {
 /// A namespace.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxNamespace {
-    /// Its kind, for example `network`.
+    /// Its type, for example `network`.
     #[prost(string, tag = "1")]
     pub r#type: String,
-    /// An existing one to join; empty for a new one.
+    /// Path of an existing namespace to join; empty for a new one.
     #[prost(string, tag = "2")]
     pub path: String,
 }
@@ -240,7 +240,7 @@ pub struct User {
     /// The group.
     #[prost(uint32, tag = "2")]
     pub gid: u32,
-    /// More groups.
+    /// Additional groups.
     #[prost(uint32, repeated, tag = "3")]
     pub additional_gids: Vec<u32>,
 }
@@ -259,7 +259,7 @@ pub struct SecurityProfile {
     /// Where the profile comes from.
     #[prost(enumeration = "ProfileType", tag = "1")]
     pub profile_type: i32,
-    /// The profile's name, if it is one of this machine.
+    /// The profile's name, if it is a local one.
     #[prost(string, tag = "2")]
     pub localhost_ref: String,
 }
@@ -268,10 +268,10 @@ pub struct SecurityProfile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum ProfileType {
-    /// The runtime's own.
+    /// The runtime's default profile.
     RuntimeDefault = 0,
-    /// There is none.
+    /// No profile.
     Unconfined = 1,
-    /// A file of this machine.
+    /// A profile on this host.
     Localhost = 2,
 }

@@ -1,13 +1,13 @@
-//! What happens to pods and containers, and sets of it.
+//! Events of pods and containers, and sets of events.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// Something that happens to a pod or a container.
+/// An event in the life of a pod or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Event {
-    /// None that is known here.
+    /// An event that this crate does not know.
     Unknown = 0,
     /// A pod is being created.
     RunPodSandbox = 1,
@@ -15,7 +15,7 @@ pub enum Event {
     StopPodSandbox = 2,
     /// A pod is being removed.
     RemovePodSandbox = 3,
-    /// A container is being created: the moment to change it.
+    /// A container is being created; a plugin can adjust it.
     CreateContainer = 4,
     /// A container was created.
     PostCreateContainer = 5,
@@ -35,7 +35,7 @@ pub enum Event {
     UpdatePodSandbox = 12,
     /// A pod's resources have changed (NRI 0.10 and later).
     PostUpdatePodSandbox = 13,
-    /// All plugins' changes to a container are to be judged (NRI 0.10 and later).
+    /// The changes of all plugins to a container are to be validated (NRI 0.10 and later).
     ValidateContainerAdjustment = 14,
 }
 
@@ -75,10 +75,10 @@ impl Events {
     pub const NONE: Events = Events(0);
     /// Every event of NRI 0.12.
     pub const ALL: Events = Events(0x3fff);
-    /// The events that every release of NRI knows.
+    /// The events that every NRI version supports.
     pub const SINCE_THE_BEGINNING: Events = Events(0x07ff);
 
-    /// These events.
+    /// The set of these events.
     #[must_use]
     pub const fn of(events: &[Event]) -> Events {
         let mut bits = 0;
@@ -90,31 +90,31 @@ impl Events {
         Events(bits)
     }
 
-    /// Whether the event is one of them. [`Event::Unknown`] never is.
+    /// Whether the set contains the event. [`Event::Unknown`] is never contained.
     #[must_use]
     pub const fn contains(self, event: Event) -> bool {
         self.0 & event.bit() != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The events in both.
+    /// The intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Events) -> Events {
         Events(self.0 & other.0)
     }
 
-    /// The events of this set that are not in the other.
+    /// The difference of both sets.
     #[must_use]
     pub const fn without(self, other: Events) -> Events {
         Events(self.0 & !other.0)
     }
 
-    /// The set as it is on the wire.
+    /// The set as a bit mask.
     #[must_use]
     pub const fn mask(self) -> i32 {
         self.0 as i32

@@ -1,8 +1,8 @@
-//! Which plugin changed which field: what a validating plugin judges by.
+//! Which plugin changed which field, for validating plugins.
 
 use std::collections::BTreeMap;
 
-/// Who changed what, by container id.
+/// The plugins that changed fields, by container id.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OwningPlugins {
     /// Owners of fields, by container id.
@@ -10,7 +10,7 @@ pub struct OwningPlugins {
     pub owners: BTreeMap<String, FieldOwners>,
 }
 
-/// Who changed what in one container. The keys are numbers of [`Field`].
+/// The plugins that changed fields of one container. The keys are numbers of [`Field`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FieldOwners {
     /// The plugin that changed a field of one value.
@@ -21,7 +21,7 @@ pub struct FieldOwners {
     pub compound: BTreeMap<i32, CompoundFieldOwners>,
 }
 
-/// Who changed which entry of a field of many values.
+/// The plugins that changed entries of a map or list field.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CompoundFieldOwners {
     /// The plugin, by the entry's key: an annotation's name, a mount's destination, ...
@@ -80,7 +80,7 @@ pub enum Field {
     MemSwappiness = 13,
     /// Whether the OOM killer is off.
     MemDisableOomKiller = 14,
-    /// Whether memory is counted with the groups below.
+    /// Hierarchical memory accounting.
     MemUseHierarchy = 15,
     /// CPU shares.
     CpuShares = 16,
@@ -106,29 +106,29 @@ pub enum Field {
     RdtClass = 26,
     /// Files of cgroup v2, by name.
     CgroupsUnified = 27,
-    /// The control group.
+    /// The cgroup path.
     CgroupsPath = 28,
-    /// How readily it is killed when memory runs out.
+    /// The OOM score adjustment.
     OomScoreAdj = 29,
     /// Limits of `setrlimit`, by name.
     Rlimits = 30,
-    /// The priority of I/O.
+    /// The I/O priority.
     IoPriority = 31,
     /// The seccomp profile.
     SeccompPolicy = 32,
-    /// Namespaces, by kind.
+    /// Namespaces, by type.
     Namespace = 33,
     /// Kernel parameters, by name.
     Sysctl = 34,
     /// Network devices, by name on the host.
     LinuxNetDevices = 35,
-    /// The kernel's scheduling of the process.
+    /// The scheduling policy.
     LinuxSched = 36,
     /// The RDT class of service.
     RdtClosId = 37,
     /// The RDT schemata.
     RdtSchemata = 38,
-    /// Whether RDT measures.
+    /// Whether RDT monitoring is on.
     RdtEnableMonitoring = 39,
     /// The memory policy.
     MemoryPolicy = 40,

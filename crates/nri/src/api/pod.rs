@@ -1,13 +1,13 @@
-//! What a runtime tells about a pod.
+//! Pod sandboxes.
 
 use std::collections::BTreeMap;
 
 use super::{LinuxNamespace, LinuxResources};
 
-/// A pod, as far as a plugin may need to know it.
+/// A pod sandbox of the runtime.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PodSandbox {
-    /// The runtime's id of the sandbox.
+    /// The sandbox id.
     #[prost(string, tag = "1")]
     pub id: String,
     /// The pod's name in Kubernetes.
@@ -28,30 +28,30 @@ pub struct PodSandbox {
     /// The handler of the pod's runtime class; empty for the default one.
     #[prost(string, tag = "7")]
     pub runtime_handler: String,
-    /// What only exists on Linux.
+    /// Linux-specific fields.
     #[prost(message, optional, tag = "8")]
     pub linux: Option<LinuxPodSandbox>,
-    /// The sandbox's first process, where the runtime tells it.
+    /// Pid of the sandbox's first process; 0 if not sent.
     #[prost(uint32, tag = "9")]
     pub pid: u32,
-    /// The pod's addresses.
+    /// The pod's IP addresses.
     #[prost(string, repeated, tag = "10")]
     pub ips: Vec<String>,
 }
 
-/// The Linux side of a pod.
+/// Linux-specific fields of a pod.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxPodSandbox {
-    /// What the pod costs beyond its containers.
+    /// The pod overhead.
     #[prost(message, optional, tag = "1")]
     pub pod_overhead: Option<LinuxResources>,
-    /// The sum over the pod's containers.
+    /// The sum of the containers' resources.
     #[prost(message, optional, tag = "2")]
     pub pod_resources: Option<LinuxResources>,
-    /// The control group below which the pod's groups are.
+    /// Parent cgroup of the pod's containers.
     #[prost(string, tag = "3")]
     pub cgroup_parent: String,
-    /// The control group of the sandbox itself.
+    /// Cgroup of the sandbox container.
     #[prost(string, tag = "4")]
     pub cgroups_path: String,
     /// The sandbox's namespaces.

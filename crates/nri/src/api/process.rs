@@ -6,21 +6,21 @@ pub struct PosixRlimit {
     /// Its name, for example `RLIMIT_NOFILE`.
     #[prost(string, tag = "1")]
     pub r#type: String,
-    /// How far the process may raise it itself.
+    /// The hard limit.
     #[prost(uint64, tag = "2")]
     pub hard: u64,
-    /// The limit in force.
+    /// The soft limit.
     #[prost(uint64, tag = "3")]
     pub soft: u64,
 }
 
-/// The priority of a container's I/O.
+/// The I/O priority of a container.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxIoPriority {
-    /// The class, which comes first.
+    /// The priority class.
     #[prost(enumeration = "IoPrioClass", tag = "1")]
     pub class: i32,
-    /// The priority within the class, 0 (first) to 7.
+    /// The priority within the class, 0 (highest) to 7.
     #[prost(int32, tag = "2")]
     pub priority: i32,
 }
@@ -29,17 +29,17 @@ pub struct LinuxIoPriority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum IoPrioClass {
-    /// Derived from the nice value.
+    /// No class: derived from the nice value.
     None = 0,
-    /// Before everything else.
+    /// Real time.
     Rt = 1,
     /// Best effort.
     Be = 2,
-    /// When nobody else wants the disk.
+    /// Idle: only when no other process uses the disk.
     Idle = 3,
 }
 
-/// How the kernel schedules a process (`sched_setattr`).
+/// Scheduling attributes of a process (`sched_setattr`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxScheduler {
     /// The policy.
@@ -69,7 +69,7 @@ pub struct LinuxScheduler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum LinuxSchedulerPolicy {
-    /// Not said.
+    /// Not set.
     None = 0,
     /// `SCHED_OTHER`.
     Other = 1,
@@ -91,15 +91,15 @@ pub enum LinuxSchedulerPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum LinuxSchedulerFlag {
-    /// Children start with the default policy.
+    /// `SCHED_FLAG_RESET_ON_FORK`: children start with the default policy.
     ResetOnFork = 0,
-    /// Unused deadline time may be taken back.
+    /// `SCHED_FLAG_RECLAIM`: other deadline tasks may use unused time.
     Reclaim = 1,
-    /// A signal tells when a deadline task overruns.
+    /// `SCHED_FLAG_DL_OVERRUN`: a signal reports an overrun.
     DlOverrun = 2,
-    /// The policy stays.
+    /// `SCHED_FLAG_KEEP_POLICY`.
     KeepPolicy = 3,
-    /// The parameters stay.
+    /// `SCHED_FLAG_KEEP_PARAMS`.
     KeepParams = 4,
     /// The lower utilisation clamp is set.
     UtilClampMin = 5,

@@ -1,8 +1,8 @@
-//! What control groups limit.
+//! Resources that cgroups limit.
 
 use std::collections::BTreeMap;
 
-/// The resources of a container or pod. What is `None` or empty is not said.
+/// The resources of a container or pod. `None` or empty means not set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxResources {
     /// Memory.
@@ -14,19 +14,19 @@ pub struct LinuxResources {
     /// Huge pages, one entry per page size.
     #[prost(message, repeated, tag = "3")]
     pub hugepage_limits: Vec<HugepageLimit>,
-    /// The block I/O class, a name of the runtime's configuration.
+    /// The block I/O class, a name in the runtime's configuration.
     #[prost(message, optional, tag = "4")]
     pub blockio_class: Option<String>,
-    /// The RDT class, a name of the runtime's configuration.
+    /// The RDT class, a name in the runtime's configuration.
     #[prost(message, optional, tag = "5")]
     pub rdt_class: Option<String>,
-    /// Files of the cgroup v2 tree and what to write into them.
+    /// Contents of cgroup v2 files, by name.
     #[prost(btree_map = "string, string", tag = "6")]
     pub unified: BTreeMap<String, String>,
     /// Rules of the device controller.
     #[prost(message, repeated, tag = "7")]
     pub devices: Vec<LinuxDeviceCgroup>,
-    /// The number of processes.
+    /// The limit on processes.
     #[prost(message, optional, tag = "8")]
     pub pids: Option<LinuxPids>,
 }
@@ -34,10 +34,10 @@ pub struct LinuxResources {
 /// Memory limits, in bytes.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxMemory {
-    /// The most it may use.
+    /// The limit.
     #[prost(message, optional, tag = "1")]
     pub limit: Option<i64>,
-    /// What it should keep when memory is short.
+    /// The reservation (soft limit).
     #[prost(message, optional, tag = "2")]
     pub reservation: Option<i64>,
     /// Memory and swap together.
@@ -49,13 +49,13 @@ pub struct LinuxMemory {
     /// Kernel memory of TCP buffers.
     #[prost(message, optional, tag = "5")]
     pub kernel_tcp: Option<i64>,
-    /// How readily it is swapped out, 0 to 100.
+    /// The swappiness, 0 to 100.
     #[prost(message, optional, tag = "6")]
     pub swappiness: Option<u64>,
-    /// Whether it waits instead of being killed when memory runs out.
+    /// Whether the OOM killer is disabled.
     #[prost(message, optional, tag = "7")]
     pub disable_oom_killer: Option<bool>,
-    /// Whether groups below count as well (cgroup v1).
+    /// Hierarchical accounting (cgroup v1).
     #[prost(message, optional, tag = "8")]
     pub use_hierarchy: Option<bool>,
 }
@@ -63,13 +63,13 @@ pub struct LinuxMemory {
 /// CPU time, CPUs and memory nodes.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxCpu {
-    /// The weight against other groups.
+    /// CPU shares.
     #[prost(message, optional, tag = "1")]
     pub shares: Option<u64>,
-    /// Microseconds of CPU time per period; negative for no limit.
+    /// CFS quota in microseconds per period; negative for no limit.
     #[prost(message, optional, tag = "2")]
     pub quota: Option<i64>,
-    /// The period, in microseconds.
+    /// CFS period in microseconds.
     #[prost(message, optional, tag = "3")]
     pub period: Option<u64>,
     /// Microseconds of real-time scheduling per real-time period.
@@ -78,18 +78,18 @@ pub struct LinuxCpu {
     /// The real-time period, in microseconds.
     #[prost(message, optional, tag = "5")]
     pub realtime_period: Option<u64>,
-    /// The CPUs, as a list of the kernel (`0-3,8`); empty says nothing.
+    /// The CPUs, in the kernel's list format (`0-3,8`); empty if not set.
     #[prost(string, tag = "6")]
     pub cpus: String,
-    /// The memory nodes, as a list of the kernel; empty says nothing.
+    /// The memory nodes, in the kernel's list format; empty if not set.
     #[prost(string, tag = "7")]
     pub mems: String,
 }
 
-/// How many huge pages of one size.
+/// The limit of huge pages of one size.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct HugepageLimit {
-    /// The size, as control groups spell it (`2MB`, `1GB`).
+    /// The page size in the format of cgroups (`2MB`, `1GB`).
     #[prost(string, tag = "1")]
     pub page_size: String,
     /// The limit, in bytes.
@@ -100,16 +100,16 @@ pub struct HugepageLimit {
 /// One rule of the device controller.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxDeviceCgroup {
-    /// Whether the rule allows or forbids.
+    /// Whether the rule allows or denies access.
     #[prost(bool, tag = "1")]
     pub allow: bool,
     /// `a`, `b` or `c`.
     #[prost(string, tag = "2")]
     pub r#type: String,
-    /// The major number; any if not said.
+    /// The major number; any if not set.
     #[prost(message, optional, tag = "3")]
     pub major: Option<i64>,
-    /// The minor number; any if not said.
+    /// The minor number; any if not set.
     #[prost(message, optional, tag = "4")]
     pub minor: Option<i64>,
     /// Letters of `rwm`.
@@ -117,15 +117,15 @@ pub struct LinuxDeviceCgroup {
     pub access: String,
 }
 
-/// The number of processes.
+/// The limit on processes.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxPids {
-    /// The most there may be.
+    /// The maximum number.
     #[prost(int64, tag = "1")]
     pub limit: i64,
 }
 
-/// A share of caches and memory bandwidth (`resctrl`).
+/// RDT settings (`resctrl`): cache and memory bandwidth.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxRdt {
     /// The class of service.
@@ -134,15 +134,15 @@ pub struct LinuxRdt {
     /// The lines of its `schemata` file.
     #[prost(message, optional, tag = "2")]
     pub schemata: Option<OptionalRepeatedString>,
-    /// Whether its use is measured.
+    /// Whether monitoring is enabled.
     #[prost(message, optional, tag = "3")]
     pub enable_monitoring: Option<bool>,
-    /// Takes away what was configured (only in adjustments).
+    /// Removes the settings (only in adjustments).
     #[prost(bool, tag = "4")]
     pub remove: bool,
 }
 
-/// A list that may be said to be empty.
+/// An optional list: unlike a plain one it can be set and empty.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OptionalRepeatedString {
     /// The list.

@@ -1,12 +1,12 @@
-//! A seccomp profile, in full.
+//! Seccomp profiles.
 
-/// Which system calls a container may make.
+/// A seccomp profile: the system calls that a container may make.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxSeccomp {
-    /// What happens to calls that no entry names.
+    /// The default action.
     #[prost(string, tag = "1")]
     pub default_action: String,
-    /// The error such a call returns, if the action is an error.
+    /// The error number of the default action.
     #[prost(message, optional, tag = "2")]
     pub default_errno: Option<u32>,
     /// The architectures the profile is for.
@@ -15,27 +15,27 @@ pub struct LinuxSeccomp {
     /// Flags of `seccomp(2)`.
     #[prost(string, repeated, tag = "4")]
     pub flags: Vec<String>,
-    /// The socket of an agent that decides in the kernel's place.
+    /// Path of the socket of a seccomp agent (`SCMP_ACT_NOTIFY`).
     #[prost(string, tag = "5")]
     pub listener_path: String,
-    /// What that agent is told.
+    /// Metadata for the seccomp agent.
     #[prost(string, tag = "6")]
     pub listener_metadata: String,
-    /// The entries.
+    /// The rules.
     #[prost(message, repeated, tag = "7")]
     pub syscalls: Vec<LinuxSyscall>,
 }
 
-/// What happens to some system calls.
+/// A rule for some system calls.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinuxSyscall {
-    /// The calls.
+    /// The names of the system calls.
     #[prost(string, repeated, tag = "1")]
     pub names: Vec<String>,
-    /// What happens to them.
+    /// The action.
     #[prost(string, tag = "2")]
     pub action: String,
-    /// The error they return, if the action is an error.
+    /// The error number of the action.
     #[prost(message, optional, tag = "3")]
     pub errno_ret: Option<u32>,
     /// Conditions on their arguments.
@@ -49,7 +49,7 @@ pub struct LinuxSeccompArg {
     /// Which argument, from 0.
     #[prost(uint32, tag = "1")]
     pub index: u32,
-    /// What it is compared with.
+    /// The value to compare with.
     #[prost(uint64, tag = "2")]
     pub value: u64,
     /// The second operand, where the comparison has two.

@@ -1,15 +1,19 @@
-//! The codecs: however bytes arrive, the same messages come out, and nothing is taken on trust.
+//! The codecs: the same messages are decoded from any chunks of bytes, and invalid input is rejected.
 
 use nri::frame::{
     ConnectionId, FIRST_FRAME, FRAME_HEADER, FrameDecoder, FrameError, MAX_PAYLOAD, frames,
 };
-use nri::message::{Kind, MAX_DATA, MESSAGE_HEADER, Message, MessageDecoder, MessageError};
+use nri::message::{MAX_DATA, MESSAGE_HEADER, Message, MessageDecoder, MessageError, MessageKind};
 use nri::mux::{Demultiplexer, TrunkError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 fn message() -> impl Strategy<Value = Message> {
-    let kind = prop_oneof![Just(Kind::Request), Just(Kind::Response), Just(Kind::Data)];
+    let kind = prop_oneof![
+        Just(MessageKind::Request),
+        Just(MessageKind::Response),
+        Just(MessageKind::Data)
+    ];
     let length = prop_oneof![0..64usize, 4080..4100usize, 8000..20_000usize];
     (any::<u32>(), kind, any::<u8>(), length).prop_map(|(stream, kind, flags, length)| {
         let data = (0..length).map(|at| at.to_le_bytes()[0]).collect();
@@ -23,7 +27,7 @@ fn connection() -> impl Strategy<Value = ConnectionId> {
     prop_oneof![Just(ConnectionId::PLUGIN), Just(ConnectionId::RUNTIME)]
 }
 
-/// Feeds bytes in pieces of these sizes, over and over.
+/// Feeds bytes in chunks of these sizes, repeatedly.
 fn feed(
     bytes: &[u8],
     sizes: &[usize],
@@ -108,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn a_frame_that_claims_too_much_is_rejected_before_it_arrives() {
+fn a_frame_with_a_too_large_length_is_rejected_before_its_payload_arrives() {
     let length = u32::try_from(MAX_PAYLOAD).unwrap();
     for (length, good) in [(length, true), (length + 1, false), (u32::MAX, false)] {
         let header = [7u32.to_be_bytes(), length.to_be_bytes()].concat();
@@ -123,7 +127,7 @@ fn a_frame_that_claims_too_much_is_rejected_before_it_arrives() {
 }
 
 #[test]
-fn a_message_that_makes_no_sense_is_rejected_before_it_arrives() {
+fn a_message_with_an_invalid_header_is_rejected_before_its_data_arrives() {
     let header = |length: u32, kind: u8| {
         let mut bytes = [length.to_be_bytes(), 5u32.to_be_bytes()].concat();
         bytes.extend([kind, 0]);
@@ -147,11 +151,11 @@ fn a_message_that_makes_no_sense_is_rejected_before_it_arrives() {
 }
 
 #[test]
-fn the_greatest_message_fits_and_one_byte_more_does_not() {
-    let message = Message::new(1, Kind::Request, vec![7; MAX_DATA]).unwrap();
+fn the_largest_message_is_accepted_and_one_byte_more_is_not() {
+    let message = Message::new(1, MessageKind::Request, vec![7; MAX_DATA]).unwrap();
     let bytes = frames(ConnectionId::PLUGIN, &message.encode());
     assert_eq!(bytes.len(), MAX_DATA + MESSAGE_HEADER + 2 * FRAME_HEADER);
     let (received, _) = feed(&bytes, &[60_000]).unwrap();
     assert_eq!(received, [(ConnectionId::PLUGIN, message)]);
-    assert!(Message::new(1, Kind::Request, vec![7; MAX_DATA + 1]).is_err());
+    assert!(Message::new(1, MessageKind::Request, vec![7; MAX_DATA + 1]).is_err());
 }

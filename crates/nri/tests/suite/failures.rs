@@ -1,4 +1,4 @@
-//! What goes wrong is noticed, has a name, and never hangs.
+//! Failures end with a named error and never hang.
 
 use std::io::Write;
 use std::os::unix::net::UnixListener;
@@ -11,14 +11,14 @@ use nri::api::{
     UpdateContainersRequest, UpdateContainersResponse,
 };
 use nri::ttrpc::{Code, Status};
-use nri::{Backoff, CallError, Handle, Runner, SessionError, State};
+use nri::{CallError, ConnectionState, Handle, ReconnectBackoff, Runner, SessionError};
 use prost::Message;
 
 /// Long enough for a busy machine; no test waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
-fn whatever_breaks_the_protocol_ends_the_session_with_a_name() {
+fn a_protocol_violation_ends_the_session_with_a_named_error() {
     let frame = |connection: u8, payload: &[u8]| {
         let length = u8::try_from(payload.len()).unwrap();
         [&[0, 0, 0, connection, 0, 0, 0, length], payload].concat()
@@ -62,7 +62,7 @@ fn whatever_breaks_the_protocol_ends_the_session_with_a_name() {
         ),
         (
             frame(1, &[0, 0, 0, 9]),
-            "hung up in the middle of a message",
+            "closed the connection in the middle of a message",
         ),
     ];
     for (bytes, expected) in table {
@@ -76,7 +76,7 @@ fn whatever_breaks_the_protocol_ends_the_session_with_a_name() {
 }
 
 #[test]
-fn a_runtime_that_says_nothing_is_given_up() {
+fn a_session_with_a_silent_runtime_times_out() {
     let soon = Duration::from_millis(50);
     let (_runtime, running) = pair_with(Recorder::default(), |runner| {
         runner.registration_timeout(soon)
@@ -98,7 +98,7 @@ fn a_runtime_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn a_runtime_that_rejects_the_plugin_is_quoted() {
+fn the_error_has_the_reason_of_a_runtime_that_rejects_the_plugin() {
     let (mut runtime, running) = pair(Recorder::default());
     let (stream, _): (_, Empty) = runtime.called("RegisterPlugin");
     runtime.answer(stream, Err(Status::new(Code::Unknown, "go away")));
@@ -107,25 +107,25 @@ fn a_runtime_that_rejects_the_plugin_is_quoted() {
 }
 
 #[test]
-fn a_runtime_that_comes_back_is_met_again_and_tells_everything_again() {
+fn a_plugin_reconnects_to_a_restarted_runtime_and_is_synchronized_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nri.sock");
     let recorder = Recorder::default();
     let seen = Arc::clone(&recorder.seen);
     let millisecond = Duration::from_millis(1);
-    let backoff = Backoff {
+    let backoff = ReconnectBackoff {
         first: millisecond,
         longest: 4 * millisecond,
     };
     let runner = Runner::new(identity()).socket(&path).backoff(backoff);
-    assert_eq!(runner.handle().state(), State::Idle);
+    assert_eq!(runner.handle().state(), ConnectionState::Idle);
     let running = Running::start(runner, recorder);
-    // Nobody listens: it keeps trying, less and less often, and says why.
+    // No runtime listens: the plugin retries with growing delays, and its state has the reason.
     let state = running.handle.wait_for(
         PATIENCE,
-        |state| matches!(state, State::Waiting { attempt, .. } if *attempt >= 3),
+        |state| matches!(state, ConnectionState::Waiting { attempt, .. } if *attempt >= 3),
     );
-    let State::Waiting { delay, problem, .. } = state else {
+    let ConnectionState::Waiting { delay, problem, .. } = state else {
         panic!("{state:?}");
     };
     assert_eq!(delay, backoff.longest);
@@ -134,8 +134,12 @@ fn a_runtime_that_comes_back_is_met_again_and_tells_everything_again() {
         let listener = UnixListener::bind(&path).unwrap();
         let mut runtime = Runtime::accept(&listener);
         runtime.start();
-        let state = running.handle.wait_for(PATIENCE, State::is_connected);
-        assert!(matches!(state, State::Connected { runtime } if runtime.name == "containerd"));
+        let state = running
+            .handle
+            .wait_for(PATIENCE, ConnectionState::is_connected);
+        assert!(
+            matches!(state, ConnectionState::Connected { runtime } if runtime.name == "containerd")
+        );
         drop((runtime, listener));
         std::fs::remove_file(&path).unwrap();
         let state = running
@@ -146,7 +150,7 @@ fn a_runtime_that_comes_back_is_met_again_and_tells_everything_again() {
     running.handle.stop();
     let handle = running.handle.clone();
     running.end().unwrap();
-    assert_eq!(handle.state(), State::Stopped);
+    assert_eq!(handle.state(), ConnectionState::Stopped);
     let seen = seen.lock().unwrap();
     assert_eq!(
         seen.iter()
@@ -157,29 +161,31 @@ fn a_runtime_that_comes_back_is_met_again_and_tells_everything_again() {
 }
 
 #[test]
-fn a_plugin_stops_when_told_to_in_the_middle_of_a_session_or_a_wait() {
+fn stop_ends_a_session_and_a_reconnect_delay() {
     let (mut runtime, running) = pair(Recorder::default());
     runtime.start();
-    running.handle.wait_for(PATIENCE, State::is_connected);
+    running
+        .handle
+        .wait_for(PATIENCE, ConnectionState::is_connected);
     running.handle.stop();
     running.end().unwrap();
     let day = Duration::from_secs(86_400);
     let runner = Runner::new(identity())
         .socket("/nonexistent/nri.sock")
-        .backoff(Backoff {
+        .backoff(ReconnectBackoff {
             first: day,
             longest: day,
         });
     let running = Running::start(runner, Recorder::default());
-    running
-        .handle
-        .wait_for(PATIENCE, |state| matches!(state, State::Waiting { .. }));
+    running.handle.wait_for(PATIENCE, |state| {
+        matches!(state, ConnectionState::Waiting { .. })
+    });
     running.handle.stop();
     running.end().unwrap();
 }
 
 #[test]
-fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
+fn a_plugin_updates_containers_at_any_time_except_inside_an_event() {
     let inside: Arc<Mutex<Option<Handle>>> = Arc::default();
     let outcome: Arc<Mutex<Option<CallError>>> = Arc::default();
     let (handle, result) = (Arc::clone(&inside), Arc::clone(&outcome));
@@ -196,7 +202,9 @@ fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
     let early = running.handle.update_containers(Vec::new()).unwrap_err();
     assert!(matches!(early, CallError::NotConnected));
     runtime.start();
-    running.handle.wait_for(PATIENCE, State::is_connected);
+    running
+        .handle
+        .wait_for(PATIENCE, ConnectionState::is_connected);
     let request = ContainerRequest {
         pod: Some(pod("p")),
         container: Some(container("c")),
@@ -228,7 +236,7 @@ fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
             Err(problem) => assert!(rejected && problem.to_string().contains("not now")),
         }
     }
-    // A runtime that goes away leaves nobody waiting.
+    // A disconnected runtime fails the pending calls.
     let handle = running.handle.clone();
     let caller = std::thread::spawn(move || handle.update_containers(Vec::new()));
     let _: (u32, UpdateContainersRequest) = runtime.called("UpdateContainers");
@@ -241,7 +249,7 @@ fn a_plugin_changes_containers_when_it_wants_but_not_inside_an_event() {
 }
 
 #[test]
-fn a_plugin_that_panics_takes_its_session_along_and_nothing_hangs() {
+fn a_panic_of_the_plugin_ends_the_session_and_nothing_hangs() {
     let recorder = Recorder {
         on_create: Box::new(|_, _| panic!("a defect of the plugin")),
         ..Recorder::default()
@@ -254,11 +262,11 @@ fn a_plugin_that_panics_takes_its_session_along_and_nothing_hangs() {
     };
     runtime.ask("CreateContainer", &request, 0);
     assert!(running.thread.join().is_err());
-    assert_eq!(running.handle.state(), State::Stopped);
+    assert_eq!(running.handle.state(), ConnectionState::Stopped);
 }
 
 #[test]
-fn more_than_a_node_can_hold_is_rejected() {
+fn too_many_pods_and_containers_are_rejected() {
     let (mut runtime, running) = pair(Recorder::default());
     runtime.register();
     runtime.configure("containerd", "2.2.0").unwrap();

@@ -1,4 +1,4 @@
-//! The other side: a runtime that reads as strictly as the real ones do.
+//! A fake runtime that reads as strictly as the real ones.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,7 +11,7 @@ use nri::api::{
     UpdateContainerResponse, ValidateContainerAdjustmentRequest,
 };
 use nri::ttrpc::{Request, Response, Status};
-use nri::{Handle, Identity, Plugin, Rejection, Runner, RuntimeInfo, SessionError};
+use nri::{Handle, Identity, Plugin, PluginError, Runner, RuntimeInfo, SessionError};
 use prost::Message;
 
 const HEADER: usize = 10;
@@ -39,7 +39,7 @@ impl Runtime {
         (number(0), payload)
     }
 
-    /// One message of a connection, which must have the one shape that real runtimes read.
+    /// Reads one message of a connection, which must have the frame sizes that real runtimes accept.
     fn message(&mut self, connection: u32) -> (u32, u8, Vec<u8>) {
         let (from, mut bytes) = self.frame();
         assert_eq!(from, connection);
@@ -102,7 +102,7 @@ impl Runtime {
         self.send(2, stream, 2, &response.encode_to_vec());
     }
 
-    /// Sends a request; [`Runtime::response`] reads what comes back.
+    /// Sends a request; [`Runtime::response`] reads its response.
     pub(crate) fn ask(&mut self, method: &str, request: &impl Message, timeout_nano: i64) -> u32 {
         let request = Request {
             service: "nri.pkg.api.v1alpha1.Plugin".to_owned(),
@@ -157,7 +157,7 @@ impl Runtime {
         self.call("Synchronize", request).unwrap()
     }
 
-    /// Everything up to the point from which events arrive.
+    /// Registers, configures and synchronizes the plugin.
     pub(crate) fn start(&mut self) {
         self.register();
         self.configure("containerd", "v2.2.1").unwrap();
@@ -165,11 +165,11 @@ impl Runtime {
     }
 }
 
-/// What a test wants its plugin to answer when a container is created.
+/// The answer of a test plugin to `CreateContainer`.
 pub(crate) type OnCreate =
-    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, Rejection> + Send>;
+    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, PluginError> + Send>;
 
-/// A plugin that writes down what it was called with.
+/// A plugin that records its calls.
 pub(crate) struct Recorder {
     pub(crate) wanted: Events,
     pub(crate) seen: Arc<Mutex<Vec<String>>>,
@@ -199,10 +199,15 @@ impl Recorder {
         );
     }
 
-    fn noted(&self, what: &str, pod: &PodSandbox, c: Option<&Container>) -> Result<(), Rejection> {
+    fn noted(
+        &self,
+        what: &str,
+        pod: &PodSandbox,
+        c: Option<&Container>,
+    ) -> Result<(), PluginError> {
         self.note(what, pod, c);
         match pod.name.as_str() {
-            "rejected" => Err(Rejection::new("no")),
+            "rejected" => Err(PluginError::new("no")),
             _ => Ok(()),
         }
     }
@@ -213,11 +218,11 @@ impl Plugin for Recorder {
         self.wanted
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), Rejection> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
         let note = format!("configure {} {}", runtime.name, runtime.config);
         self.seen.lock().unwrap().push(note);
         match runtime.name.as_str() {
-            "unwanted" => Err(Rejection::new("not with this runtime")),
+            "unwanted" => Err(PluginError::new("not with this runtime")),
             _ => Ok(()),
         }
     }
@@ -226,7 +231,7 @@ impl Plugin for Recorder {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         let note = format!("synchronize {} {}", pods.len(), containers.len());
         self.seen.lock().unwrap().push(note);
         Ok(self.updates.clone())
@@ -236,7 +241,7 @@ impl Plugin for Recorder {
         self.seen.lock().unwrap().push("shutdown".to_owned());
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.noted("run", pod, None)
     }
 
@@ -245,19 +250,19 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         _: &nri::api::LinuxResources,
         _: &nri::api::LinuxResources,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         self.noted("update-pod", pod, None)
     }
 
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.noted("post-update-pod", pod, None)
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.noted("stop-pod", pod, None)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), Rejection> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
         self.noted("remove-pod", pod, None)
     }
 
@@ -265,20 +270,24 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, Rejection> {
+    ) -> Result<CreateContainerResponse, PluginError> {
         self.note("create", pod, Some(container));
         (self.on_create)(pod, container)
     }
 
-    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_create_container(
+        &mut self,
+        pod: &PodSandbox,
+        c: &Container,
+    ) -> Result<(), PluginError> {
         self.noted("post-create", pod, Some(c))
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
         self.noted("start", pod, Some(c))
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
         self.noted("post-start", pod, Some(c))
     }
 
@@ -287,12 +296,16 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         container: &Container,
         _: &nri::api::LinuxResources,
-    ) -> Result<UpdateContainerResponse, Rejection> {
+    ) -> Result<UpdateContainerResponse, PluginError> {
         self.note("update", pod, Some(container));
         Ok(self.updates.clone().into())
     }
 
-    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn post_update_container(
+        &mut self,
+        pod: &PodSandbox,
+        c: &Container,
+    ) -> Result<(), PluginError> {
         self.noted("post-update", pod, Some(c))
     }
 
@@ -300,19 +313,19 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, Rejection> {
+    ) -> Result<Vec<ContainerUpdate>, PluginError> {
         self.note("stop", pod, Some(container));
         Ok(self.updates.clone())
     }
 
-    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), Rejection> {
+    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
         self.noted("remove", pod, Some(c))
     }
 
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), Rejection> {
+    ) -> Result<(), PluginError> {
         self.noted(
             "validate",
             request.pod.as_ref().unwrap(),
@@ -334,7 +347,7 @@ impl Running {
         Running { handle, thread }
     }
 
-    /// Waits for the end.
+    /// Waits until the plugin has stopped.
     pub(crate) fn end(self) -> Result<(), SessionError> {
         self.thread.join().unwrap()
     }

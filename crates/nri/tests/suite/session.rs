@@ -11,7 +11,7 @@ use nri::api::{
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
 use nri::ttrpc::{Code, MAX_CALLS};
-use nri::{Rejection, SessionError};
+use nri::{PluginError, SessionError};
 
 fn about(pod: PodSandbox) -> ContainerRequest {
     ContainerRequest {
@@ -21,7 +21,7 @@ fn about(pod: PodSandbox) -> ContainerRequest {
 }
 
 #[test]
-fn a_plugin_registers_is_configured_and_synchronized_and_then_gets_events() {
+fn a_plugin_is_registered_configured_synchronized_and_then_receives_events() {
     let recorder = Recorder {
         wanted: Event::CreateContainer.into(),
         on_create: Box::new(|_, _| Ok(ContainerAdjustment::new().cpus("1").into())),
@@ -52,7 +52,7 @@ fn a_plugin_registers_is_configured_and_synchronized_and_then_gets_events() {
 }
 
 #[test]
-fn a_state_that_arrives_in_parts_is_handed_over_whole() {
+fn a_synchronization_in_several_messages_is_passed_to_the_plugin_at_once() {
     let recorder = Recorder {
         updates: vec![ContainerUpdate::new("a").cpus("0")],
         ..Recorder::default()
@@ -105,7 +105,7 @@ fn messages_of_three_megabytes_go_both_ways() {
 }
 
 #[test]
-fn an_answer_that_is_too_long_fails_the_request_and_not_the_session() {
+fn a_too_large_response_fails_the_request_and_not_the_session() {
     let recorder = Recorder {
         on_create: Box::new(|_, _| {
             let text = "x".repeat(5 << 20);
@@ -123,7 +123,7 @@ fn an_answer_that_is_too_long_fails_the_request_and_not_the_session() {
 }
 
 #[test]
-fn runtimes_of_any_age_reach_the_same_methods() {
+fn old_and_new_event_formats_call_the_same_methods() {
     let recorder = Recorder::default();
     let seen = Arc::clone(&recorder.seen);
     let (mut runtime, running) = pair(recorder);
@@ -186,7 +186,7 @@ fn runtimes_of_any_age_reach_the_same_methods() {
 }
 
 #[test]
-fn the_answers_that_say_something_arrive() {
+fn responses_with_content_reach_the_runtime() {
     let updates = vec![ContainerUpdate::new("other").mems("0-1")];
     let recorder = Recorder {
         updates: updates.clone(),
@@ -222,9 +222,9 @@ fn the_answers_that_say_something_arrive() {
 }
 
 #[test]
-fn a_rejection_fails_the_request_with_its_reason_and_the_session_goes_on() {
+fn a_plugin_error_fails_the_request_with_its_reason_and_the_session_continues() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(Rejection::new("no CPU left"))),
+        on_create: Box::new(|_, _| Err(PluginError::new("no CPU left"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);
@@ -261,7 +261,7 @@ fn a_rejection_fails_the_request_with_its_reason_and_the_session_goes_on() {
 }
 
 #[test]
-fn events_that_a_runtime_does_not_know_are_not_asked_for() {
+fn events_that_a_runtime_does_not_support_are_not_subscribed_to() {
     let old = Events::SINCE_THE_BEGINNING.mask();
     let all = Events::ALL.mask();
     let table = [
@@ -288,7 +288,7 @@ fn events_that_a_runtime_does_not_know_are_not_asked_for() {
 }
 
 #[test]
-fn wanting_nothing_that_the_runtime_knows_fails_instead_of_getting_everything() {
+fn subscribing_only_to_unsupported_events_fails_instead_of_subscribing_to_all() {
     for wanted in [Events::NONE, Event::ValidateContainerAdjustment.into()] {
         let (mut runtime, running) = pair(Recorder {
             wanted,
@@ -315,7 +315,7 @@ fn a_plugin_may_reject_a_runtime() {
 }
 
 #[test]
-fn no_event_is_handed_over_before_the_plugin_knows_its_runtime_and_what_there_is() {
+fn no_event_is_passed_on_before_the_plugin_is_configured_and_synchronized() {
     for configured in [false, true] {
         let recorder = Recorder::default();
         let seen = Arc::clone(&recorder.seen);
@@ -338,9 +338,9 @@ fn no_event_is_handed_over_before_the_plugin_knows_its_runtime_and_what_there_is
 }
 
 #[test]
-fn a_runtime_that_never_synchronizes_is_taken_as_it_is() {
+fn a_runtime_that_does_not_synchronize_is_accepted() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(Rejection::new("no"))),
+        on_create: Box::new(|_, _| Err(PluginError::new("no"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);
@@ -356,7 +356,7 @@ fn a_runtime_that_never_synchronizes_is_taken_as_it_is() {
 }
 
 #[test]
-fn a_request_that_nobody_waits_for_any_more_is_not_handed_over() {
+fn a_request_after_its_deadline_is_not_passed_to_the_plugin() {
     let recorder = Recorder::default();
     let seen = Arc::clone(&recorder.seen);
     let (mut runtime, running) = pair(recorder);
@@ -372,7 +372,7 @@ fn a_request_that_nobody_waits_for_any_more_is_not_handed_over() {
 }
 
 #[test]
-fn requests_beyond_the_limit_are_turned_away_and_the_others_answered() {
+fn requests_beyond_the_limit_are_rejected_and_the_others_answered() {
     let (release, wait) = channel::<()>();
     let (entered, inside) = channel::<()>();
     let recorder = Recorder {

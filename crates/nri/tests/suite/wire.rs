@@ -1,4 +1,4 @@
-//! Bytes that the protocol's own definition demands, written down by hand: tags and wrappers.
+//! Encodings that the protocol definition requires, written by hand: tags and wrappers.
 
 use nri::api::{
     ConfigureRequest, ConfigureResponse, Container, ContainerAdjustment, ContainerUpdate,
@@ -8,7 +8,7 @@ use nri::ttrpc::{Code, Response, Status};
 use prost::Message;
 
 #[test]
-fn an_optional_number_is_a_message_of_its_own_and_zero_is_not_nothing() {
+fn an_optional_number_is_encoded_as_a_message_and_zero_differs_from_unset() {
     let some = |limit| LinuxMemory {
         limit,
         ..LinuxMemory::default()
@@ -21,7 +21,7 @@ fn an_optional_number_is_a_message_of_its_own_and_zero_is_not_nothing() {
 }
 
 #[test]
-fn cpus_of_an_adjustment_are_where_runtimes_look_for_them() {
+fn cpus_of_an_adjustment_are_encoded_as_runtimes_read_them() {
     // adjustment 6 linux { 2 resources { 2 cpu { 6 cpus "1", 7 mems "0" } } }
     let expected = [0x32, 10, 0x12, 8, 0x12, 6, 0x32, 1, b'1', 0x3a, 1, b'0'];
     let adjustment = ContainerAdjustment::new().cpus("1").mems("0");
@@ -35,7 +35,7 @@ fn cpus_of_an_adjustment_are_where_runtimes_look_for_them() {
 }
 
 #[test]
-fn the_first_messages_of_a_session_are_as_runtimes_expect_them() {
+fn the_first_messages_of_a_session_have_the_expected_bytes() {
     let register = RegisterPluginRequest {
         plugin_name: "p".to_owned(),
         plugin_idx: "07".to_owned(),
@@ -68,7 +68,7 @@ fn the_first_messages_of_a_session_are_as_runtimes_expect_them() {
 }
 
 #[test]
-fn what_is_unknown_is_skipped_and_what_is_removed_is_marked() {
+fn unknown_fields_are_skipped_and_removed_entries_are_marked() {
     let bytes = [0x0a, 1, b'x', 0xfa, 0x3f, 2, 9, 9, 0x22, 1, b'n'];
     let pod = PodSandbox::decode(bytes.as_slice()).unwrap();
     assert_eq!((pod.id.as_str(), pod.namespace.as_str()), ("x", "n"));
@@ -87,7 +87,7 @@ fn what_is_unknown_is_skipped_and_what_is_removed_is_marked() {
 }
 
 #[test]
-fn the_state_of_a_container_from_the_future_is_unknown() {
+fn an_unknown_container_state_decodes_as_unknown() {
     let container = Container::decode([0x20, 77].as_slice()).unwrap();
     assert_eq!(container.state, 77);
     assert_eq!(container.state(), nri::api::ContainerState::Unknown);

@@ -1,4 +1,4 @@
-//! Reading: every field with its place, so that one run shows all that is to mend.
+//! Reads the configuration's fields from YAML, and reports all errors of the file at once.
 
 use pinfold_daemon::config::read::{
     Choices, access, boolean, choice, duration, listen_address, one_of, path, path_or_none, section,
@@ -7,39 +7,55 @@ use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
-use super::{AgentConfig, Dialect, Direct, FIELDS, Mode, Partitions, Publication, Unknown};
+use super::{
+    AgentConfig, DirectWrites, FIELDS, Mode, NodeDialect, PartitionKind, PublishedObject,
+    UnknownContainerPolicy,
+};
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
     whole.reject_unknown(&section_fields(FIELDS, ""), report);
     one_of(whole, "mode", MODES, &mut config.mode, report);
     one_of(whole, "dialect", DIALECTS, &mut config.dialect, report);
-    if let Some(place) = whole.get("node") {
-        config.node = node_name(&place, report);
+    if let Some(place) = whole.get("nodeName") {
+        config.node_name = node_name(&place, report);
     }
-    path(whole, "state", &mut config.state, report);
+    let state_directory = &mut config.state_directory;
+    path(whole, "stateDirectory", state_directory, report);
     let unknown = &mut config.unknown_containers;
     one_of(whole, "unknownContainers", UNKNOWN, unknown, report);
     if let Some(section) = section(whole, FIELDS, "kubelet", report) {
-        path_or_none(&section, "config", &mut config.kubelet.config, report);
         let kubelet = &mut config.kubelet;
-        path(&section, "root", &mut kubelet.root, report);
+        path_or_none(&section, "configFile", &mut kubelet.config_file, report);
+        path(
+            &section,
+            "rootDirectory",
+            &mut kubelet.root_directory,
+            report,
+        );
         endpoint(&section, &mut kubelet.endpoint, report);
-        path(&section, "authority", &mut kubelet.authority, report);
-        path(&section, "token", &mut kubelet.token, report);
+        path(&section, "caFile", &mut kubelet.ca_file, report);
+        path(&section, "tokenFile", &mut kubelet.token_file, report);
     }
     if let Some(section) = section(whole, FIELDS, "koordinator", report) {
-        let scheduler = &mut config.koordinator.scheduler;
-        path_or_none(&section, "scheduler", scheduler, report);
+        let file = &mut config.koordinator.scheduler_config_file;
+        path_or_none(&section, "schedulerConfigFile", file, report);
     }
     if let Some(section) = section(whole, FIELDS, "runtime", report) {
-        path_or_none(&section, "nri", &mut config.runtime.nri, report);
-        index(&section, &mut config.runtime.index, report);
+        let runtime = &mut config.runtime;
+        path_or_none(&section, "nriSocket", &mut runtime.nri_socket, report);
+        plugin_index(&section, &mut config.runtime.plugin_index, report);
         niceness(&section, &mut config.runtime.niceness, report);
     }
     if let Some(section) = section(whole, FIELDS, "cgroups", report) {
         let cgroups = &mut config.cgroups;
-        one_of(&section, "direct", DIRECT, &mut cgroups.direct, report);
+        one_of(
+            &section,
+            "directWrites",
+            DIRECT_WRITES,
+            &mut cgroups.direct_writes,
+            report,
+        );
         boolean(
             &section,
             "migrateMemory",
@@ -53,18 +69,26 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
             &mut cgroups.partitions,
             report,
         );
-        duration(&section, "checkEvery", &mut cgroups.check_every, report);
+        let interval = &mut cgroups.check_interval;
+        duration(&section, "checkInterval", interval, report);
     }
     if let Some(section) = section(whole, FIELDS, "devices", report) {
-        boolean(&section, "manage", &mut config.devices.manage, report);
-        path(&section, "directory", &mut config.devices.directory, report);
+        let devices = &mut config.devices;
+        boolean(
+            &section,
+            "managePlugins",
+            &mut devices.manage_plugins,
+            report,
+        );
+        let directory = &mut devices.plugin_directory;
+        path(&section, "pluginDirectory", directory, report);
     }
     if let Some(section) = section(whole, FIELDS, "podResources", report) {
-        path_or_none(&section, "serve", &mut config.pod_resources.serve, report);
+        path_or_none(&section, "socket", &mut config.pod_resources.socket, report);
         path(
             &section,
-            "kubelet",
-            &mut config.pod_resources.kubelet,
+            "kubeletSocket",
+            &mut config.pod_resources.kubelet_socket,
             report,
         );
     }
@@ -77,12 +101,13 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
     if let Some(section) = section(whole, FIELDS, "kubernetes", report) {
         access(&section, &mut config.kubernetes.kubeconfig, report);
         publish(&section, &mut config.kubernetes.publish, report);
-        duration(&section, "every", &mut config.kubernetes.every, report);
+        let interval = &mut config.kubernetes.publish_interval;
+        duration(&section, "publishInterval", interval, report);
     }
     if let Some(section) = section(whole, FIELDS, "takeover", report) {
         let takeover = &mut config.takeover;
-        let quiet = &mut takeover.disable_query_kubelet_config;
-        boolean(&section, "disableQueryKubeletConfig", quiet, report);
+        let disable = &mut takeover.disable_query_kubelet_config;
+        boolean(&section, "disableQueryKubeletConfig", disable, report);
         boolean(
             &section,
             "cpuSetAllocator",
@@ -94,30 +119,33 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
 }
 
 const MODES: Choices<Mode> = &[("manage", Mode::Manage), ("mirror", Mode::Mirror)];
-const DIALECTS: Choices<Dialect> = &[
-    ("kubelet", Dialect::Kubelet),
-    ("koordinator", Dialect::Koordinator),
+const DIALECTS: Choices<NodeDialect> = &[
+    ("kubelet", NodeDialect::Kubelet),
+    ("koordinator", NodeDialect::Koordinator),
 ];
-const DIRECT: Choices<Direct> = &[
-    ("auto", Direct::Auto),
-    ("always", Direct::Always),
-    ("never", Direct::Never),
+const DIRECT_WRITES: Choices<DirectWrites> = &[
+    ("auto", DirectWrites::Auto),
+    ("always", DirectWrites::Always),
+    ("never", DirectWrites::Never),
 ];
-const PARTITIONS: Choices<Partitions> = &[
-    ("none", Partitions::None),
-    ("root", Partitions::Root),
-    ("isolated", Partitions::Isolated),
+const PARTITIONS: Choices<PartitionKind> = &[
+    ("none", PartitionKind::None),
+    ("root", PartitionKind::Root),
+    ("isolated", PartitionKind::Isolated),
 ];
-const UNKNOWN: Choices<Unknown> = &[("adopt", Unknown::Adopt), ("reject", Unknown::Reject)];
-const PUBLICATIONS: Choices<Publication> = &[
-    ("v1alpha2", Publication::V1alpha2),
-    ("v1alpha1", Publication::V1alpha1),
-    ("numatopology", Publication::Numatopology),
+const UNKNOWN: Choices<UnknownContainerPolicy> = &[
+    ("adopt", UnknownContainerPolicy::Adopt),
+    ("reject", UnknownContainerPolicy::Reject),
+];
+const PUBLICATIONS: Choices<PublishedObject> = &[
+    ("v1alpha2", PublishedObject::V1alpha2),
+    ("v1alpha1", PublishedObject::V1alpha1),
+    ("numatopology", PublishedObject::Numatopology),
 ];
 
-/// A name as the API server takes it: labels of letters, digits and hyphens, joined by dots.
+/// Reads the name of a Node object: a DNS subdomain.
 fn node_name(place: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<String> {
-    const WHAT: &str = "a node's name: small letters, digits, hyphens and dots";
+    const WHAT: &str = "a node name: lower-case letters, digits, hyphens and dots";
     let name = place.text(WHAT, report)?;
     let is_label = |label: &str| {
         let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
@@ -133,9 +161,9 @@ fn node_name(place: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Stri
     }
 }
 
-fn index(within: &FieldRef<'_>, into: &mut String, report: &mut DiagnosticReport) {
+fn plugin_index(within: &FieldRef<'_>, into: &mut String, report: &mut DiagnosticReport) {
     const WHAT: &str = "two digits in quotes, such as \"10\"";
-    let Some(place) = within.get("index") else {
+    let Some(place) = within.get("pluginIndex") else {
         return;
     };
     let Some(text) = place.text(WHAT, report) else {
@@ -161,9 +189,9 @@ fn niceness(within: &FieldRef<'_>, into: &mut i8, report: &mut DiagnosticReport)
     }
 }
 
-/// A server of this machine or another: nothing is sent in the clear but to ourselves.
+/// Reads the URL of the kubelet's server. Plain HTTP is accepted only for loopback addresses, because a token is sent.
 fn endpoint(within: &FieldRef<'_>, into: &mut Option<String>, report: &mut DiagnosticReport) {
-    const WHAT: &str = "https://HOST:PORT (http:// to this machine alone), or none";
+    const WHAT: &str = "https://HOST:PORT (http:// only for loopback addresses), or none";
     let Some(place) = within.get("endpoint") else {
         return;
     };
@@ -182,7 +210,7 @@ fn endpoint(within: &FieldRef<'_>, into: &mut Option<String>, report: &mut Diagn
     }
 }
 
-fn publish(within: &FieldRef<'_>, into: &mut Vec<Publication>, report: &mut DiagnosticReport) {
+fn publish(within: &FieldRef<'_>, into: &mut Vec<PublishedObject>, report: &mut DiagnosticReport) {
     let Some(place) = within.get("publish") else {
         return;
     };

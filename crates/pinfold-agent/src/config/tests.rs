@@ -9,31 +9,31 @@ fn read(text: &str) -> Result<AgentConfig, String> {
 
 const EVERYTHING: &str = "
 mode: mirror
-node: worker-1.rack.example
+nodeName: worker-1.rack.example
 dialect: koordinator
-kubelet: {config: /etc/pinfold/kubelet.yaml, root: /srv/kubelet, endpoint: 'https://10.0.0.1:10250', authority: /srv/ca.crt, token: /srv/token}
-koordinator: {scheduler: /etc/pinfold/scheduler.yaml}
-state: /srv/pinfold
-runtime: {nri: none, index: '05', niceness: 3}
-cgroups: {direct: never, migrateMemory: false, partitions: isolated, checkEvery: 1m30s}
-devices: {manage: true, directory: /srv/plugins}
-podResources: {serve: none, kubelet: /srv/pr.sock}
+kubelet: {configFile: /etc/pinfold/kubelet.yaml, rootDirectory: /srv/kubelet, endpoint: 'https://10.0.0.1:10250', caFile: /srv/ca.crt, tokenFile: /srv/token}
+koordinator: {schedulerConfigFile: /etc/pinfold/scheduler.yaml}
+stateDirectory: /srv/pinfold
+runtime: {nriSocket: none, pluginIndex: '05', niceness: 3}
+cgroups: {directWrites: never, migrateMemory: false, partitions: isolated, checkInterval: 1m30s}
+devices: {managePlugins: true, pluginDirectory: /srv/plugins}
+podResources: {socket: none, kubeletSocket: /srv/pr.sock}
 api: {socket: none}
 metrics: {listen: '[::]:1234'}
-kubernetes: {kubeconfig: inCluster, publish: [numatopology], every: 500ms}
+kubernetes: {kubeconfig: inCluster, publish: [numatopology], publishInterval: 500ms}
 unknownContainers: reject
 takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}
 ";
 
 #[test]
-fn an_empty_file_is_a_whole_configuration() {
+fn an_empty_file_is_a_valid_configuration() {
     for text in ["", "\n# nothing\n", "{}", "kubelet:\n"] {
         assert_eq!(read(text), Ok(AgentConfig::default()), "{text:?}");
     }
 }
 
 #[test]
-fn every_default_of_the_table_is_the_default_of_its_field() {
+fn the_defaults_in_the_table_are_those_of_the_fields() {
     for field in FIELDS {
         let (section, name) = field.name.split_once('.').unwrap_or(("", field.name));
         let text = match section {
@@ -58,7 +58,7 @@ fn every_field_of_the_table_changes_something() {
 }
 
 #[test]
-fn a_configuration_reads_back_as_itself() {
+fn a_serialized_configuration_reads_back_unchanged() {
     for config in [read(EVERYTHING), read("")] {
         let config = config.expect("a configuration");
         // JSON is YAML.
@@ -68,8 +68,8 @@ fn a_configuration_reads_back_as_itself() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place_and_what_was_meant() {
-    for (text, place, words) in [
+fn errors_have_their_position_and_name_the_expected_value() {
+    for (text, position, expected) in [
         ("mod: manage", "agent.yaml:1:1", "did you mean \"mode\"?"),
         ("mode: manege", "agent.yaml:1:7", "did you mean \"manage\"?"),
         (
@@ -77,21 +77,41 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
             "agent.yaml:2:3",
             "did you mean \"socket\"?",
         ),
-        ("node: Worker", "agent.yaml:1:7", "small letters"),
-        ("node: -a", "agent.yaml:1:7", "small letters"),
-        ("state: here", "agent.yaml:1:8", "an absolute path"),
-        ("runtime: {index: 10}", "agent.yaml:1:18", "in quotes"),
-        ("runtime: {index: 'a1'}", "agent.yaml:1:18", "two digits"),
+        ("nodeName: Worker", "agent.yaml:1:11", "lower-case letters"),
+        ("nodeName: -a", "agent.yaml:1:11", "lower-case letters"),
+        (
+            "stateDirectory: here",
+            "agent.yaml:1:17",
+            "an absolute path",
+        ),
+        ("runtime: {pluginIndex: 10}", "agent.yaml:1:24", "in quotes"),
+        (
+            "runtime: {pluginIndex: 'a1'}",
+            "agent.yaml:1:24",
+            "two digits",
+        ),
         ("runtime: {niceness: 20}", "agent.yaml:1:21", "-20 to 19"),
         ("runtime: {niceness: low}", "agent.yaml:1:21", "-20 to 19"),
-        ("runtime: {nri: nri.sock}", "agent.yaml:1:16", "or none"),
-        ("cgroups: {checkEvery: 10}", "agent.yaml:1:23", "a duration"),
         (
-            "cgroups: {checkEvery: 0s}",
-            "agent.yaml:1:23",
+            "runtime: {nriSocket: nri.sock}",
+            "agent.yaml:1:22",
+            "or none",
+        ),
+        (
+            "cgroups: {checkInterval: 10}",
+            "agent.yaml:1:26",
+            "a duration",
+        ),
+        (
+            "cgroups: {checkInterval: 0s}",
+            "agent.yaml:1:26",
             "between 100ms",
         ),
-        ("cgroups: {checkEvery: 25h}", "agent.yaml:1:23", "and 24h"),
+        (
+            "cgroups: {checkInterval: 25h}",
+            "agent.yaml:1:26",
+            "and 24h",
+        ),
         (
             "cgroups: {migrateMemory: often}",
             "agent.yaml:1:26",
@@ -126,30 +146,31 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
         ),
         ("mode: manage\nmode: mirror", "agent.yaml:2:1", "twice"),
     ] {
-        let told = read(text).expect_err(text);
-        assert!(told.contains(place), "{text}: {told}");
-        assert!(told.contains(words), "{text}: {told}");
+        let message = read(text).expect_err(text);
+        assert!(message.contains(position), "{text}: {message}");
+        assert!(message.contains(expected), "{text}: {message}");
     }
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
-    let told = read("mod: a\nstate: b\napi: {socket: c}").expect_err("three mistakes");
-    assert_eq!(told.lines().count(), 3, "{told}");
+fn all_errors_are_reported_at_once() {
+    let text = "mod: a\nstateDirectory: b\napi: {socket: c}";
+    let message = read(text).expect_err("three errors");
+    assert_eq!(message.lines().count(), 3, "{message}");
 }
 
 #[test]
-fn only_a_mirror_takes_its_rules_from_the_kubelet() {
+fn only_mode_mirror_reads_the_kubelets_own_configuration() {
     let file = |text: &str| read(text).expect("a configuration").rules_file();
     assert_eq!(file(""), None);
     let own = Some(PathBuf::from("/var/lib/kubelet/config.yaml"));
     assert_eq!(file("mode: mirror"), own);
     let named = Some(PathBuf::from("/etc/rules.yaml"));
-    assert_eq!(file("kubelet: {config: /etc/rules.yaml}"), named);
+    assert_eq!(file("kubelet: {configFile: /etc/rules.yaml}"), named);
 }
 
 #[test]
-fn what_needs_a_restart_is_named() {
+fn fields_that_need_a_restart_are_listed() {
     let (old, new) = (AgentConfig::default(), read(EVERYTHING).expect("one"));
     assert_eq!(old.needs_restart(&old), Vec::<&str>::new());
     let named = old.needs_restart(&new);
@@ -157,6 +178,6 @@ fn what_needs_a_restart_is_named() {
         named.contains(&"api") && named.contains(&"mode"),
         "{named:?}"
     );
-    let other = read("cgroups: {checkEvery: 1m}\nunknownContainers: reject").expect("one");
+    let other = read("cgroups: {checkInterval: 1m}\nunknownContainers: reject").expect("one");
     assert_eq!(old.needs_restart(&other), Vec::<&str>::new());
 }

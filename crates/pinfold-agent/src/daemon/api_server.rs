@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::AgentError;
 use crate::config::{Access, AgentConfig};
-use crate::kubernetes::{Connection, Kubernetes, Remark, Timing};
+use crate::kubernetes::{Connection, Kubernetes, SyncEvent, Timing};
 use crate::metrics::{Metrics, catalogue};
 
 /// The connection to the API server; `None` if the configuration has none.
@@ -19,26 +19,26 @@ pub(super) fn connect(
         Access::File(path) => Connection::from_kubeconfig(path)?,
     };
     let timing = Timing {
-        interval: config.kubernetes.every,
+        interval: config.kubernetes.publish_interval,
         ..Timing::default()
     };
     let metrics = metrics.clone();
     let link = Kubernetes::start(&connection, node, timing, move |remark| {
         count(&metrics, &remark);
         match remark.is_problem() {
-            true => tracing::warn!(what = %remark, "kubernetes"),
-            false => tracing::info!(what = %remark, "kubernetes"),
+            true => tracing::warn!(%remark, "API server connection problem"),
+            false => tracing::info!(%remark, "API server connection"),
         }
     })?;
     Ok(Some(link))
 }
 
 /// Counts published objects by result. A lasting failure is reported, and so counted, once.
-fn count(metrics: &Metrics, remark: &Remark) {
-    let (resource, result) = match remark {
-        Remark::Published { resource, .. } => (resource, "written"),
-        Remark::NotPublished { resource, .. } => (resource, "failed"),
-        Remark::NotServed { resource } => (resource, "not-served"),
+fn count(metrics: &Metrics, event: &SyncEvent) {
+    let (resource, result) = match event {
+        SyncEvent::Published { resource, .. } => (resource, "written"),
+        SyncEvent::PublishFailed { resource, .. } => (resource, "failed"),
+        SyncEvent::NotServed { resource } => (resource, "not-served"),
         _ => return,
     };
     metrics.count(&catalogue::PUBLICATIONS, &[resource, result]);

@@ -24,7 +24,7 @@ use pinfold_kube::pod::PodObject;
 
 use super::service::now;
 use super::telemetry::NodeTelemetry;
-use crate::kubernetes::{KnownPod, PodSpecs};
+use crate::kubernetes::{CachedPod, PodCache};
 use crate::node::{ManagedContainer, ManagedNode, Sandbox, Update};
 use crate::runtime::{Telemetry, kubelet_devices_of_new_pods, lock};
 
@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 6;
 /// Finds running pods by their cgroups and synchronizes the node with them.
 pub(super) struct CgroupScanner {
     pub(super) node: Arc<Mutex<ManagedNode>>,
-    pub(super) pods: PodSpecs,
+    pub(super) pods: PodCache,
     pub(super) hierarchy: Hierarchy,
     pub(super) reader: PodResourcesClient,
     pub(super) telemetry: Arc<NodeTelemetry>,
@@ -76,8 +76,7 @@ impl CgroupScanner {
     }
 
     fn sync_pod(&self, (pods, containers): RunningPods) {
-        let kubelet_devices =
-            kubelet_devices_of_new_pods(&self.node, &self.reader, &*self.telemetry, &pods);
+        let kubelet_devices = kubelet_devices_of_new_pods(&self.node, &self.reader, &pods);
         let outcome = lock(&self.node).synchronize_with_kubelet_devices(
             pods,
             containers,
@@ -116,13 +115,13 @@ fn identities((pods, containers): &RunningPods) -> Vec<(String, String)> {
 }
 
 /// The pods of the API server that have a cgroup on this node, with the containers whose ids are in the pod status.
-fn running_pods(pods: &[KnownPod], cgroups: &[ContainerCgroup]) -> RunningPods {
+fn running_pods(pods: &[CachedPod], cgroups: &[ContainerCgroup]) -> RunningPods {
     let mut by_pod: BTreeMap<&PodUid, Vec<&ContainerCgroup>> = BTreeMap::new();
     for cgroup in cgroups {
         by_pod.entry(&cgroup.pod).or_default().push(cgroup);
     }
     let (mut sandboxes, mut containers) = (Vec::new(), Vec::new());
-    for KnownPod {
+    for CachedPod {
         object: pod,
         containers: names,
     } in pods
@@ -212,14 +211,14 @@ mod tests {
 
     use super::*;
 
-    fn pod(uid: &str, containers: &[(&str, &str)]) -> KnownPod {
+    fn pod(uid: &str, containers: &[(&str, &str)]) -> CachedPod {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\n\
              spec: {{containers: [{{name: main}}]}}\n"
         );
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
         let containers = containers.iter();
-        KnownPod {
+        CachedPod {
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
             containers: containers
                 .map(|&(id, name)| (id.to_owned(), name.into()))

@@ -16,7 +16,7 @@ use pinfold_standalone::confine_process;
 use super::partitions::PartitionManager;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::{Allowance, Quota};
-use crate::config::{Cgroups, Direct};
+use crate::config::{CgroupsConfig, DirectWrites};
 use crate::drift::{
     self, ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome,
     RuntimeSpec, WatchedContainer,
@@ -32,7 +32,7 @@ pub(super) struct Enforcer {
     pub(super) handle: Option<Handle>,
     /// The cgroup file systems; `None` if the agent does not write cgroups, or there are none.
     pub(super) hierarchy: Option<Hierarchy>,
-    pub(super) config: Mutex<Cgroups>,
+    pub(super) config: Mutex<CgroupsConfig>,
     pub(super) partitions: PartitionManager,
     pub(super) telemetry: Arc<NodeTelemetry>,
     /// Held while cgroups are written, so that drift repair and updates do not overlap.
@@ -44,8 +44,11 @@ pub(super) type UpdateSeqs = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Finds the cgroup file systems, unless the configuration says not to write cgroups.
-    pub(super) fn hierarchy(config: &Cgroups, telemetry: &NodeTelemetry) -> Option<Hierarchy> {
-        if config.direct == Direct::Never {
+    pub(super) fn hierarchy(
+        config: &CgroupsConfig,
+        telemetry: &NodeTelemetry,
+    ) -> Option<Hierarchy> {
+        if config.direct_writes == DirectWrites::Never {
             return None;
         }
         match Hierarchy::find(Path::new("/")) {
@@ -58,13 +61,13 @@ impl Enforcer {
     }
 
     /// The current configuration.
-    pub(super) fn config(&self) -> Cgroups {
+    pub(super) fn config(&self) -> CgroupsConfig {
         let config = self.config.lock();
         config.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Replaces the configuration.
-    pub(super) fn reconfigure(&self, new: Cgroups) {
+    pub(super) fn reconfigure(&self, new: CgroupsConfig) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
@@ -100,9 +103,9 @@ impl Enforcer {
         let (outside, inside): (Vec<&Update>, Vec<&Update>) =
             updates.iter().partition(|update| update.is_external());
         let failed = self.update_runtime(&inside);
-        let direct = self.config().direct;
+        let direct = self.config().direct_writes;
         let directly = |update: &&Update| {
-            direct == Direct::Always
+            direct == DirectWrites::Always
                 || failed.contains(&update.container)
                 || update.allowance.quota == Quota::Unlimited
         };
@@ -133,7 +136,7 @@ impl Enforcer {
         if let Err(error) = confined
             && held.is_alive()
         {
-            tracing::warn!(why = %error, "not-written");
+            tracing::warn!(pid = held.process.pid, %error, "setting CPU affinity failed");
         }
     }
 
@@ -144,7 +147,7 @@ impl Enforcer {
             let held = node.containers();
             let held = held
                 .filter_map(|container| Some((container.process()?, container.sent_allowance()?)));
-            held.map(|(held, told)| (held.clone(), told.clone()))
+            held.map(|(held, sent)| (held.clone(), sent.clone()))
                 .collect()
         };
         for (held, allowance) in held {
@@ -165,8 +168,8 @@ impl Enforcer {
         match outcome {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
             Some(Err(error)) => {
-                let count = updates.len();
-                tracing::warn!(containers = %count, why = %error, "not-updated");
+                let containers = updates.len();
+                tracing::warn!(containers, %error, "container update through NRI failed");
                 updates.iter().map(|one| one.container.clone()).collect()
             }
             None => updates.iter().map(|one| one.container.clone()).collect(),
@@ -188,7 +191,7 @@ impl Enforcer {
         match drift::enforce(hierarchy, group, allowance, &online, migrate) {
             Ok(_) => {}
             Err(error) if error.is_vanished() => {}
-            Err(error) => tracing::warn!(why = %error, "not-written"),
+            Err(error) => tracing::warn!(cgroup = %group, %error, "cgroup write failed"),
         }
     }
 
@@ -240,21 +243,28 @@ impl Enforcer {
         let lasting = u32::try_from(lasting.count()).unwrap_or(u32::MAX);
         metrics.set(&catalogue::DRIFTED, &[], f64::from(lasting));
         for (drift, outcome) in &scan.drifts {
-            let outcome = match outcome {
-                RepairOutcome::Repaired => "repaired".to_owned(),
-                RepairOutcome::BackedOff(_) => "left alone for a while".to_owned(),
-                RepairOutcome::NotRepairable => "nothing to be done".to_owned(),
-                RepairOutcome::Failed(error) => format!("not repaired: {error}"),
-                RepairOutcome::ContainerEnded => "it ended meanwhile".to_owned(),
-            };
-            tracing::warn!(what = %drift, %outcome, "drift");
+            match outcome {
+                RepairOutcome::Repaired => tracing::warn!(%drift, "cgroup drift repaired"),
+                RepairOutcome::BackedOff(_) => {
+                    tracing::warn!(%drift, "cgroup drift not repaired: repairs are paused");
+                }
+                RepairOutcome::NotRepairable => {
+                    tracing::warn!(%drift, "cgroup drift not repaired: a CPU is offline");
+                }
+                RepairOutcome::Failed(error) => {
+                    tracing::warn!(%drift, %error, "cgroup drift repair failed");
+                }
+                RepairOutcome::ContainerEnded => {
+                    tracing::debug!(%drift, "cgroup drift not repaired: the container terminated");
+                }
+            }
         }
-        for (who, error) in &scan.unreadable {
-            tracing::warn!(%who, why = %error, "unreadable");
+        for (container, error) in &scan.unreadable {
+            tracing::warn!(%container, %error, "reading cgroup failed");
         }
         let conflict = scan.conflicts.first().map(ToString::to_string);
         if conflict.is_some() || monitor.conflicts() == 0 {
-            self.telemetry.problem("conflict", conflict);
+            self.telemetry.problem("cgroup-conflict", conflict);
         }
     }
 }
@@ -290,6 +300,6 @@ fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
 }
 
 /// A drift monitor with the default repair limits.
-pub(super) fn drift_monitor(config: &Cgroups) -> DriftMonitor {
+pub(super) fn drift_monitor(config: &CgroupsConfig) -> DriftMonitor {
     DriftMonitor::new(RepairLimits::default(), Some(config.migrate_memory))
 }

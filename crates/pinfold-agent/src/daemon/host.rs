@@ -12,7 +12,7 @@ use pinfold_core::settings::Settings;
 use pinfold_kube::kubelet_config::KubeletSettings;
 
 use super::AgentError;
-use crate::config::{AgentConfig, Dialect};
+use crate::config::{AgentConfig, NodeDialect};
 
 /// The machine that the agent runs on.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ impl LocalMachine {
     pub(super) fn rules_of(
         &self,
         mut settings: Settings,
-        dialect: Dialect,
+        dialect: NodeDialect,
     ) -> Result<Arc<Rules>, AgentError> {
-        if dialect == Dialect::Koordinator {
+        if dialect == NodeDialect::Koordinator {
             let built_in = Settings::built_in(&self.machine, Fidelity::Sound);
             let reserves_none = settings
                 .reserved_cpu
@@ -92,7 +92,7 @@ pub(super) fn node_name(config: &AgentConfig) -> String {
     };
     let host = || fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = config
-        .node
+        .node_name
         .clone()
         .or_else(environment)
         .unwrap_or_else(host);

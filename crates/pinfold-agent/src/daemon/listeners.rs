@@ -1,4 +1,4 @@
-//! The sockets: the API, the probes, and pod resources where no device host serves them.
+//! [`Listeners`]: the sockets of the API, the probes and metrics, and the podresources API if no device host serves it.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::http::socket::{self, SocketFile};
 use crate::http::{self, Agent, ApiRoutes, HttpLimits, ProbeHandler};
 use crate::metrics::{Metrics, catalogue};
 
-/// Monitoring agents at a time, and calls of each.
+/// Maximum number of podresources clients, and of concurrent calls of each.
 const READERS: (usize, usize) = (32, 8);
 
-/// The metrics of an agent that has just started.
+/// The metrics registry with the build info set.
 pub(super) fn metrics() -> Arc<Metrics> {
     let metrics = crate::metrics::registry();
     let version = env!("CARGO_PKG_VERSION");
@@ -26,17 +26,17 @@ pub(super) fn metrics() -> Arc<Metrics> {
     Arc::new(metrics)
 }
 
-/// What is open. Dropping it closes everything.
+/// The open sockets and the thread that serves them. Dropping it closes them.
 pub(super) struct Listeners {
     _files: Vec<SocketFile>,
-    /// Where the probes listen; of use where the port was left to the system.
+    /// The address of probes and metrics, with the port that the kernel chose for port 0.
     pub(super) probes: Option<std::net::SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Listeners {
-    /// Opens what the configuration names.
+    /// Binds the configured sockets and serves them on a thread.
     pub(super) fn open(
         config: &AgentConfig,
         agent: &Arc<dyn Agent>,
@@ -56,7 +56,7 @@ impl Listeners {
         let api = unix(config.api.socket.as_ref())?;
         let readers = match pod_resources {
             Some(pod_resources) => {
-                unix(config.pod_resources.serve.as_ref())?.map(|at| (pod_resources, at))
+                unix(config.pod_resources.socket.as_ref())?.map(|at| (pod_resources, at))
             }
             None => None,
         };
@@ -101,7 +101,7 @@ impl Listeners {
                         Ok::<_, io::Error>(())
                     });
                 }
-                // Dropping the other end is the message.
+                // Serves until the sender is dropped.
                 let _ = stopped.await;
             });
             runtime.shutdown_background();

@@ -13,7 +13,7 @@ use super::enforcer::{self, Enforcer, UpdateSeqs};
 use super::host::{self, LocalMachine};
 use super::service::Service;
 use super::telemetry::BROKEN_THREAD;
-use crate::config::{AgentConfig, Unknown};
+use crate::config::{AgentConfig, UnknownContainerPolicy};
 use crate::drift::Evidence;
 use crate::node::{KubeletPins, UnknownContainers};
 use crate::runtime::lock;
@@ -54,7 +54,7 @@ impl MaintenanceLoop<'_> {
             monitor.migrate_memory(config.cgroups.migrate_memory);
             let kubelet = kubelet_state(&config);
             self.enforcer.repair_drift(&mut monitor, &mut sent, kubelet);
-            match control.wait(config.cgroups.check_every) {
+            match control.wait(config.cgroups.check_interval) {
                 Some(Signal::Stop) => return,
                 Some(Signal::Reload) => {
                     let new = reload(&config, self.reread, self.service, self.enforcer);
@@ -77,8 +77,7 @@ impl MaintenanceLoop<'_> {
         let connected = self.service.handle.as_ref().map(Handle::state);
         let connected = connected.map(|state| state.is_connected());
         if connected == Some(false) && last.connected == Some(true) {
-            let what = "the container runtime is not connected: containers start unpinned";
-            tracing::error!(%what, "runtime-lost");
+            tracing::error!("container runtime disconnected: containers start unpinned");
         }
         last.connected = connected;
         let ended = self.threads.iter().find(|thread| thread.is_finished());
@@ -115,14 +114,15 @@ impl MaintenanceLoop<'_> {
         let problem = conflict.map(|conflict| conflict.to_string());
         service.telemetry.problem("takeover", problem);
         if pinned != last.pinned {
-            let what = match pinned {
-                0 => {
-                    "the last pod that the kubelet pinned has terminated: the takeover is complete"
-                        .to_owned()
-                }
-                left => format!("pods that the kubelet pinned still run: {left}"),
-            };
-            tracing::info!(%what, "takeover");
+            match pinned {
+                0 => tracing::info!(
+                    "takeover complete: the last pod that the kubelet pinned terminated"
+                ),
+                pods => tracing::info!(
+                    pods,
+                    "takeover in progress: pods that the kubelet pinned still run"
+                ),
+            }
             last.pinned = pinned;
         }
     }
@@ -130,7 +130,7 @@ impl MaintenanceLoop<'_> {
 
 /// The kubelet's `cpu_manager_state`; `None` if the file is missing or unreadable.
 pub(super) fn kubelet_state(config: &AgentConfig) -> Option<CpuManagerState> {
-    let state = config.kubelet.root.join("cpu_manager_state");
+    let state = config.kubelet.root_directory.join("cpu_manager_state");
     let evidence = Evidence::gather(Path::new("/"), &state);
     evidence.ok().and_then(|evidence| evidence.kubelet)
 }
@@ -149,8 +149,8 @@ pub(super) fn kubelet_pins(config: &AgentConfig, kubelet: Option<&CpuManagerStat
 /// How running containers are handled that are not in the journal.
 pub(super) fn unknown_containers(config: &AgentConfig) -> UnknownContainers {
     match config.unknown_containers {
-        Unknown::Adopt => UnknownContainers::Adopt,
-        Unknown::Reject => UnknownContainers::UseSharedPool,
+        UnknownContainerPolicy::Adopt => UnknownContainers::Adopt,
+        UnknownContainerPolicy::Reject => UnknownContainers::UseSharedPool,
     }
 }
 
@@ -159,7 +159,7 @@ fn redetect_machine(service: &Service) {
     let machine = match LocalMachine::detect() {
         Ok(machine) => machine,
         Err(error) => {
-            tracing::error!(why = %error, "machine");
+            tracing::error!(%error, "reading the machine's topology failed");
             return;
         }
     };
@@ -187,12 +187,12 @@ fn reload(
     let new = match reread() {
         Ok(new) => new,
         Err(error) => {
-            tracing::error!(why = %error, "not-reloaded");
+            tracing::error!(%error, "configuration reload failed");
             return None;
         }
     };
     for field in config.needs_restart(&new) {
-        tracing::warn!(%field, "needs-restart");
+        tracing::warn!(%field, "changed setting needs a restart");
     }
     enforcer.reconfigure(new.cgroups.clone());
     lock(&service.node).set_unknown_containers(unknown_containers(&new));
@@ -220,7 +220,7 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
     let rules = match rules {
         Ok(rules) => rules,
         Err(error) => {
-            tracing::error!(why = %error, "not-reloaded");
+            tracing::error!(%error, "new rules are invalid: the old rules stay in force");
             return;
         }
     };
@@ -228,7 +228,7 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
         let node = lock(&service.node);
         let now = node.journaled().ledger().rules();
         if now.machine() == rules.machine() && now.settings() == rules.settings() {
-            tracing::info!(what = "nothing changed", "reloaded");
+            tracing::info!("rules unchanged");
             return;
         }
         node.journaled().plan_rules_change(&rules)
@@ -239,8 +239,7 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
     match done {
         Ok(()) => {
             service.telemetry.problem("rules", None);
-            let what = "pods were placed by the new rules";
-            tracing::info!(%what, "reloaded");
+            tracing::info!("rules changed: pods were placed by the new rules");
         }
         Err(error) => service.telemetry.problem(
             "rules",

@@ -24,9 +24,9 @@ use super::maintenance::{self, MaintenanceLoop};
 use super::partitions::PartitionManager;
 use super::service::{Service, now, writes_cgroups};
 use super::telemetry::NodeTelemetry;
-use crate::config::{AgentConfig, Dialect};
-use crate::journaled_ledger::{JournalDifference, JournaledLedger};
-use crate::kubernetes::PodSpecs;
+use crate::config::{AgentConfig, NodeDialect};
+use crate::journaled_ledger::JournaledLedger;
+use crate::kubernetes::PodCache;
 use crate::node::{Koordinator, ManagedNode, Rulebook};
 use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
@@ -41,7 +41,7 @@ const POD_RESOURCES_TIMEOUT: Duration = Duration::from_millis(400);
 /// Delay after a change, so that several changes are published together.
 const REPORT_DELAY: Duration = Duration::from_millis(100);
 
-impl PodSpecSource for PodSpecs {
+impl PodSpecSource for PodCache {
     fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
         self.get(uid, wait)
     }
@@ -126,7 +126,7 @@ pub(super) fn run(
                 Some(host) => DeviceSource::Agent(AgentDevices::new(host.clone())),
                 // The kubelet may start later than the agent, or not at all.
                 None => DeviceSource::Kubelet(PodResourcesClient::new(
-                    config.pod_resources.kubelet.clone(),
+                    config.pod_resources.kubelet_socket.clone(),
                     POD_RESOURCES_TIMEOUT,
                 )),
             },
@@ -145,7 +145,7 @@ pub(super) fn run(
                 pods: link.pods().clone(),
                 hierarchy: hierarchy.clone(),
                 reader: PodResourcesClient::new(
-                    config.pod_resources.kubelet.clone(),
+                    config.pod_resources.kubelet_socket.clone(),
                     POD_RESOURCES_TIMEOUT,
                 ),
                 telemetry: telemetry.clone(),
@@ -161,7 +161,7 @@ pub(super) fn run(
         .probes
         .map(|at| at.to_string())
         .unwrap_or_default();
-    tracing::info!(node = %name, metrics = %probes, "started");
+    tracing::info!(node = %name, mode = "manage", metrics = %probes, "agent started");
     telemetry.node_changed();
     let maintenance = MaintenanceLoop {
         config,
@@ -171,7 +171,7 @@ pub(super) fn run(
         threads: &threads,
     };
     maintenance.run(control);
-    tracing::info!("stopping");
+    tracing::info!("agent stopping");
     drop(listeners);
     if let Some(handle) = &handle {
         handle.stop();
@@ -194,13 +194,14 @@ fn open(
     machine: &LocalMachine,
 ) -> Result<Arc<Mutex<ManagedNode>>, AgentError> {
     let rules = machine.rules(config)?;
-    let mut journaled =
-        JournaledLedger::open(&config.state, rules.clone(), JournalLimits::default())?;
+    let mut journaled = JournaledLedger::open(
+        &config.state_directory,
+        rules.clone(),
+        JournalLimits::default(),
+    )?;
     if journaled.truncated_bytes() > 0 {
-        let what = JournalDifference::TailLost {
-            bytes: journaled.truncated_bytes(),
-        };
-        tracing::warn!(%what, "differs");
+        let bytes = journaled.truncated_bytes();
+        tracing::warn!(bytes, "incomplete last journal entry removed");
     }
     let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
@@ -210,16 +211,17 @@ fn open(
             .and_then(|plan| journaled.apply_rules_change(plan, now()));
         match applied {
             Ok(()) => tracing::warn!(
-                what = "machine or settings are not those of the journal; everybody was placed by the new ones",
-                "rules-changed"
+                "machine or settings changed since the last run: pods were placed by the new rules"
             ),
-            Err(error) => tracing::error!(why = %error, "rules-kept"),
+            Err(error) => {
+                tracing::error!(%error, "machine or settings changed since the last run: the journal's rules stay in force")
+            }
         }
     }
     let rules = journaled.ledger().rules().clone();
     let rulebook = match config.dialect {
-        Dialect::Kubelet => Rulebook::Kubelet,
-        Dialect::Koordinator => {
+        NodeDialect::Kubelet => Rulebook::Kubelet,
+        NodeDialect::Koordinator => {
             let args = scheduler_args(config)?;
             Rulebook::Koordinator(Box::new(Koordinator::new(&rules, args)))
         }
@@ -236,7 +238,7 @@ fn open(
 
 /// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.
 fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
-    let Some(path) = &config.koordinator.scheduler else {
+    let Some(path) = &config.koordinator.scheduler_config_file else {
         return Ok(KoordinatorArgs::default());
     };
     let bytes = host::read_file(path)?;
@@ -247,7 +249,7 @@ fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
     };
     let read = scheduler_args_of(document).map_err(AgentError::Rules)?;
     for warning in &read.warnings {
-        tracing::warn!(what = %warning, "scheduler");
+        tracing::warn!(%warning, "scheduler configuration");
     }
     Ok(read.value)
 }
@@ -255,10 +257,10 @@ fn scheduler_args(config: &AgentConfig) -> Result<KoordinatorArgs, AgentError> {
 type HostAndOffers = (Option<Arc<DeviceHost>>, Option<OfferReceiver>);
 
 fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers, AgentError> {
-    if !config.devices.manage {
+    if !config.devices.manage_plugins {
         return Ok((None, None));
     }
-    let mut manager = PluginManagerConfig::new(&config.devices.directory);
+    let mut manager = PluginManagerConfig::new(&config.devices.plugin_directory);
     for node in machine.machine.nodes() {
         for core in &node.cores {
             let socket = i32::try_from(core.socket).unwrap_or(i32::MAX);
@@ -267,8 +269,8 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
     }
     let (host, offers) = DeviceHost::start(HostConfig {
         manager,
-        checkpoint: config.state.join("devices"),
-        pod_resources: config.pod_resources.serve.clone(),
+        checkpoint: config.state_directory.join("devices"),
+        pod_resources: config.pod_resources.socket.clone(),
     })?;
     Ok((Some(Arc::new(host)), Some(offers)))
 }
@@ -278,15 +280,15 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
 fn set_niceness(niceness: i8) {
     let set = rustix::process::setpriority_process(None, niceness.into());
     if let Err(error) = set {
-        tracing::info!(niceness, why = %error, "not-favoured");
+        tracing::info!(niceness, %error, "setting the niceness failed");
     }
 }
 
 fn runner(config: &AgentConfig) -> Result<Option<Runner>, AgentError> {
-    let Some(socket) = &config.runtime.nri else {
+    let Some(socket) = &config.runtime.nri_socket else {
         return Ok(None);
     };
-    let index = config.runtime.index.parse::<u8>();
+    let index = config.runtime.plugin_index.parse::<u8>();
     let index = index.map_err(|error| AgentError::Identity(error.to_string()))?;
     let identity = Identity::new("pinfold", index);
     let identity = identity.map_err(|error| AgentError::Identity(error.to_string()))?;
@@ -350,7 +352,7 @@ mod tests {
         let mut config = AgentConfig::default();
         let default = scheduler_args(&config).expect("defaults");
         assert_eq!(default.default_bind, Some(BindPolicy::FullPcpus));
-        config.koordinator.scheduler = Some(file.clone());
+        config.koordinator.scheduler_config_file = Some(file.clone());
         assert!(scheduler_args(&config).is_err(), "the file is missing");
         let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n\
             - pluginConfig:\n  - name: NodeNUMAResource\n    args: {defaultCPUBindPolicy: SpreadByPCPUs}\n";

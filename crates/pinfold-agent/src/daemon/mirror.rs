@@ -1,4 +1,4 @@
-//! Mirror mode: the kubelet decides; we only look and tell.
+//! Mode `mirror`: the kubelet's managers decide; the agent reads their state and publishes it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,17 +9,17 @@ use super::api_server;
 use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
 use super::service::now;
-use crate::config::{AgentConfig, Publication};
+use crate::config::{AgentConfig, PublishedObject};
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
-use crate::kubernetes::{Object, Report};
+use crate::kubernetes::{NodeObject, NodeReport};
 use crate::metrics::Metrics;
-use crate::mirror::{Configz, Mirror, Picture, Places, objects};
+use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 
-/// A node that a kubelet runs, as it was when it was last looked at.
+/// The API of a mirrored node: the kubelet's state at the last read.
 struct MirrorService {
     name: String,
     state: Mutex<MirrorState>,
@@ -27,7 +27,7 @@ struct MirrorService {
 
 #[derive(Clone, Default)]
 struct MirrorState {
-    picture: Option<Arc<Picture>>,
+    picture: Option<Arc<MirrorSnapshot>>,
     remarks: Vec<String>,
     generation: u64,
 }
@@ -38,7 +38,7 @@ impl MirrorService {
         state.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// This is how it is now.
+    /// Replaces the state.
     fn set_state(&self, state: MirrorState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -60,102 +60,109 @@ pub(super) fn run(
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
-    tracing::info!(node = %name, mode = "mirror", "started");
-    // There is no journal to count by. Milliseconds of now are more than any count that began earlier has reached.
+    tracing::info!(node = %name, mode = "mirror", "agent started");
+    // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
     let mut online = host::online_cpus();
     loop {
         let seen = host::online_cpus();
         if seen != online {
-            // The kubelet has to be restarted for that too.
+            // The online CPUs changed. The kubelet notices them only after a restart, too.
             match self::mirror(config, &name) {
                 Ok(new) => (mirror, online) = (new, seen),
-                Err(error) => tracing::error!(why = %error, "machine"),
+                Err(error) => tracing::error!(%error, "reading the machine's topology failed"),
             }
         }
-        // Nobody waits for this: whoever asks meanwhile is told what was so before.
-        if mirror.look() {
+        // Reading the kubelet's state may take long: API requests get the last state meanwhile.
+        if mirror.poll() {
             generation += 1;
-            let picture = mirror.picture().cloned().map(Arc::new);
+            let picture = mirror.snapshot().cloned().map(Arc::new);
             if let (Some(picture), Some(link)) = (&picture, &kubernetes) {
                 link.publisher()
                     .publish(report(picture, &name, config, generation));
             }
             service.set_state(MirrorState {
                 picture,
-                remarks: mirror.remarks().iter().map(ToString::to_string).collect(),
+                remarks: mirror.problems().iter().map(ToString::to_string).collect(),
                 generation,
             });
         }
-        if mirror.remarks() != logged_remarks {
-            logged_remarks = mirror.remarks().to_vec();
+        if mirror.problems() != logged_remarks {
+            logged_remarks = mirror.problems().to_vec();
             for remark in &logged_remarks {
-                tracing::warn!(what = %remark, "mirror");
+                tracing::warn!(%remark, "reading the kubelet's state");
             }
         }
-        match control.wait(config.kubernetes.every) {
+        match control.wait(config.kubernetes.publish_interval) {
             Some(Signal::Stop) => {
-                tracing::info!("stopping");
+                tracing::info!("agent stopping");
                 return Ok(());
             }
-            // The kubelet's configuration is read again all the time.
+            // The kubelet's configuration is read again at every pass.
             Some(Signal::Reload) => match reread() {
                 Ok(new) => {
                     for field in config.needs_restart(&new) {
-                        tracing::warn!(%field, "needs-restart");
+                        tracing::warn!(%field, "changed setting needs a restart");
                     }
                 }
-                Err(error) => tracing::error!(why = %error, "not-reloaded"),
+                Err(error) => tracing::error!(%error, "configuration reload failed"),
             },
             None => {}
         }
     }
 }
 
-/// What is looked at, as configured.
+/// The reader of the kubelet's state, as configured.
 fn mirror(config: &AgentConfig, name: &str) -> Result<Mirror, AgentError> {
     let machine = LocalMachine::detect()?;
-    let places = Places {
+    let places = KubeletPaths {
         config: config
             .rules_file()
-            .unwrap_or_else(|| config.kubelet.root.join("config.yaml")),
-        root: config.kubelet.root.clone(),
-        pod_resources: Some(config.pod_resources.kubelet.clone()),
+            .unwrap_or_else(|| config.kubelet.root_directory.join("config.yaml")),
+        root: config.kubelet.root_directory.clone(),
+        pod_resources: Some(config.pod_resources.kubelet_socket.clone()),
     };
     let mirror = Mirror::new(machine.machine, machine.memory, places);
     Ok(match &config.kubelet.endpoint {
-        Some(endpoint) if !config.takeover.disable_query_kubelet_config => mirror.asking(Configz {
-            endpoint: endpoint.clone(),
-            name: name.to_owned(),
-            authority: config.kubelet.authority.clone(),
-            token: config.kubelet.token.clone(),
-        }),
+        Some(endpoint) if !config.takeover.disable_query_kubelet_config => {
+            mirror.with_configz(Configz {
+                endpoint: endpoint.clone(),
+                name: name.to_owned(),
+                ca_file: config.kubelet.ca_file.clone(),
+                token_file: config.kubelet.token_file.clone(),
+            })
+        }
         _ => mirror,
     })
 }
 
-/// The objects for schedulers.
-fn report(picture: &Picture, name: &str, config: &AgentConfig, generation: u64) -> Report {
+/// The objects to publish for schedulers.
+fn report(
+    picture: &MirrorSnapshot,
+    name: &str,
+    config: &AgentConfig,
+    generation: u64,
+) -> NodeReport {
     let published = objects(picture, name);
     let wants = |publication| config.kubernetes.publish.contains(&publication);
     let mut objects = Vec::new();
-    if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
-        objects.push(Object::topology(&published.koordinator));
+    if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
+        objects.push(NodeObject::topology(&published.koordinator));
     }
-    if wants(Publication::Numatopology) {
-        objects.push(Object::numatopology(&published.numatopology));
+    if wants(PublishedObject::Numatopology) {
+        objects.push(NodeObject::numatopology(&published.numatopology));
     }
-    Report {
+    NodeReport {
         generation,
         objects,
     }
 }
 
-/// Everything that would change something.
+/// The error of every API request that would change something.
 fn mirror_only<T>() -> Result<T, AgentApiError> {
-    let error = "the kubelet decides on this node; the agent only mirrors it";
-    let hint = "set mode: manage to have the agent decide";
+    let error = "the agent is in mode mirror: the kubelet decides on this node";
+    let hint = "set `mode: manage` to let the agent decide";
     Err(AgentApiError::new(ApiErrorKind::Unsupported, error, hint))
 }
 
@@ -220,7 +227,7 @@ impl DaemonStatus for MirrorService {
             None => state.remarks,
         };
         if not_ready.is_empty() {
-            not_ready.push("the kubelet has not been looked at yet".to_owned());
+            not_ready.push("the kubelet's state has not been read yet".to_owned());
         }
         Health {
             not_live: Vec::new(),

@@ -1,4 +1,4 @@
-//! What the node tells others about itself: pod resources for monitoring agents, objects for schedulers.
+//! [`NodeSnapshot`]: converts the node's state to the podresources API and to the objects that schedulers read.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
-use crate::config::{AgentConfig, Dialect, Publication};
-use crate::kubernetes::{Object, Report};
+use crate::config::{AgentConfig, NodeDialect, PublishedObject};
+use crate::kubernetes::{NodeObject, NodeReport};
 use pinfold_journal::{PodOrigin, PodRecord};
 
-/// The ledger with the records on its pods, as they were at one moment.
+/// A consistent copy of the ledger and the journal's pod records.
 pub(super) struct NodeSnapshot {
     pub(super) ledger: Ledger,
     pub(super) records: BTreeMap<PodUid, PodRecord>,
     pub(super) generation: u64,
-    /// Koordinator's pools, where its rules decide.
+    /// Koordinator's CPU pools; `None` under the kubelet's rules.
     pub(super) pools: Option<Pools>,
-    /// The policy of a kubelet that is not switched off yet, as its state file says.
+    /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Option<String>,
 }
 
-/// A name that the ledger knows a pod by: `namespace/name`, or `namespace/name/container` for a container that was
-/// decided about alone.
+/// Splits a pod name of the ledger: `namespace/name`, or `namespace/name/container` for a container that was admitted
+/// without its pod's spec.
 fn split_name(name: &str) -> (&str, &str) {
     let mut parts = name.splitn(3, '/');
     match (parts.next(), parts.next()) {
@@ -41,7 +41,7 @@ fn split_name(name: &str) -> (&str, &str) {
 }
 
 impl NodeSnapshot {
-    /// Who holds what, and what there is to hold.
+    /// The assigned and allocatable resources, for the podresources API.
     pub(super) fn pod_resources(&self) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
         for resident in self.ledger.admitted_pods() {
@@ -113,35 +113,36 @@ impl NodeSnapshot {
         }
     }
 
-    /// The objects for schedulers.
-    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> Report {
+    /// The objects to publish for schedulers.
+    pub(super) fn report(&self, node: &str, config: &AgentConfig) -> NodeReport {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let wants = |publication| config.kubernetes.publish.contains(&publication);
         let mut objects = Vec::new();
-        if wants(Publication::V1alpha2) || wants(Publication::V1alpha1) {
+        if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
             let plain = node_resource_topology::publish(node, machine, &occupancy, settings);
             let mut topology = koordinator::publish(&plain, &self.koordinator_facts(config));
             let dialect = match config.dialect {
-                Dialect::Kubelet => DialectName::Kubelet,
-                Dialect::Koordinator => DialectName::Koordinator,
+                NodeDialect::Kubelet => DialectName::Kubelet,
+                NodeDialect::Koordinator => DialectName::Koordinator,
             };
             PublishedNodeState::attach(&self.ledger, dialect, &mut topology);
-            objects.push(Object::topology(&topology));
+            objects.push(NodeObject::topology(&topology));
         }
-        if wants(Publication::Numatopology) {
+        if wants(PublishedObject::Numatopology) {
             let pods = self.allocations();
             let numatopology = volcano::publish(node, machine, &occupancy, settings, pods);
-            objects.push(Object::numatopology(&numatopology));
+            objects.push(NodeObject::numatopology(&numatopology));
         }
-        Report {
+        NodeReport {
             generation: self.generation,
             objects,
         }
     }
 
-    /// What Koordinator's scheduler wants to know. The kubelet's CPU manager is off where we decide.
+    /// Annotations for Koordinator's scheduler. The kubelet's CPU manager counts as `none` unless its state file says
+    /// otherwise.
     fn koordinator_facts(&self, config: &AgentConfig) -> ReportAnnotations {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();

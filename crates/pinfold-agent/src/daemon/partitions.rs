@@ -19,11 +19,11 @@ pub(super) struct PartitionManager {
 }
 
 impl PartitionManager {
-    pub(super) fn new(config: config::Partitions) -> Self {
+    pub(super) fn new(config: config::PartitionKind) -> Self {
         let kind = match config {
-            config::Partitions::None => None,
-            config::Partitions::Root => Some(Partition::Root),
-            config::Partitions::Isolated => Some(Partition::Isolated),
+            config::PartitionKind::None => None,
+            config::PartitionKind::Root => Some(Partition::Root),
+            config::PartitionKind::Isolated => Some(Partition::Isolated),
         };
         let partitioned = Mutex::default();
         Self { kind, partitioned }

@@ -1,4 +1,4 @@
-//! [`Service`]: what people and programs can ask of a node that we run.
+//! [`Service`]: the agent's HTTP API, health probes and metrics in mode `manage`.
 
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
@@ -21,7 +21,7 @@ use super::host::LocalMachine;
 use super::node_snapshot::NodeSnapshot;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
-use crate::config::{AgentConfig, Direct};
+use crate::config::{AgentConfig, DirectWrites};
 use crate::drift;
 use crate::http::{
     AdmittedPod, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health, HostMount,
@@ -33,7 +33,7 @@ use crate::node::{AdmitError, ManagedNode, Update};
 use crate::runtime::{Telemetry, lock};
 use pinfold_journal::{FILE, JournalError, JournalHistory, PinnedProcess, Timestamp};
 
-/// A node that we run.
+/// The state behind the API of a managed node.
 pub(super) struct Service {
     pub(super) node: Arc<Mutex<ManagedNode>>,
     pub(super) name: String,
@@ -44,25 +44,25 @@ pub(super) struct Service {
     pub(super) devices: Option<Arc<DeviceHost>>,
     pub(super) hierarchy: Option<Hierarchy>,
     pub(super) updates: SyncSender<Vec<Update>>,
-    /// Pod resources, where no device host tells them.
+    /// The podresources API; `None` if the device host serves it.
     pub(super) pod_resources: Option<PodResourcesServer>,
-    /// The kubelet's CPU policy, as its state file says.
+    /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Mutex<Option<String>>,
-    /// Whoever reads the journal: it is large, and one at a time is enough.
+    /// Held while a request reads the journal file, so that only one copy of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
 }
 
-/// What time it is.
+/// The current time.
 pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// The process that keeps CPUs back to itself is no container: it cannot be known what it needs.
+/// Hint of errors about unknown pods.
 const NO_SUCH_POD: &str = "GET /v1/pods lists the pods";
 
 impl Service {
-    /// Others may use something else from now on, and reports are out of date.
+    /// Queues container updates, and has the node's state published again.
     fn publish_updates(&self, updates: Vec<Update>) {
         self.telemetry.node_changed();
         if !updates.is_empty() {
@@ -70,7 +70,7 @@ impl Service {
         }
     }
 
-    /// Writes down who left while that was not possible.
+    /// Retries journal writes and the releases that are pending because of them.
     pub(super) fn release_pending(&self) {
         let settled = {
             let mut node = lock(&self.node);
@@ -84,7 +84,7 @@ impl Service {
         }
     }
 
-    /// The node as it is now, for reports.
+    /// A copy of the node's state, for publishing.
     pub(super) fn snapshot(&self) -> NodeSnapshot {
         let mut node = lock(&self.node);
         NodeSnapshot {
@@ -96,13 +96,13 @@ impl Service {
         }
     }
 
-    /// The kubelet's CPU policy, as its state file last said.
+    /// CPU manager policy in the kubelet's `cpu_manager_state` at the last check.
     pub(super) fn kubelet_policy(&self) -> Option<String> {
         let policy = self.kubelet_policy.lock();
         policy.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is there to take over from a kubelet, and how far that is.
+    /// Progress of the takeover from the kubelet; `None` if there is nothing to take over.
     fn takeover(&self, node: &ManagedNode) -> Option<TakeoverStatus> {
         let kubelet_policy = self.kubelet_policy();
         let pinned = node.pinned_by_kubelet();
@@ -122,7 +122,7 @@ impl Service {
         })
     }
 
-    /// What other settings would mean.
+    /// Plans a change to other kubelet settings.
     fn compute_plan(
         &self,
         settings: &[u8],
@@ -135,7 +135,7 @@ impl Service {
             AgentError::Settings(_) => AgentApiError::new(
                 ApiErrorKind::Conflict,
                 error.to_string(),
-                "pinfold check says more about them",
+                "`pinfold check` explains the settings",
             ),
             error => AgentApiError::new(ApiErrorKind::BadInput, error.to_string(), ""),
         })?;
@@ -147,14 +147,14 @@ impl Service {
         Ok((plan, report))
     }
 
-    /// Carries a plan out.
+    /// Applies a planned change of the rules.
     pub(super) fn apply_plan(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
         let updates = lock(&self.node).apply_plan(plan, now())?;
         self.publish_updates(updates);
         Ok(())
     }
 
-    /// What device plugins want in the containers of a pod.
+    /// Adds environment, mounts and device files from the device plugins to a pod report.
     fn add_device_edits(&self, report: &mut PodReport) -> Result<(), AgentApiError> {
         let Some(host) = &self.devices else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Service {
             let edits: ContainerEdits = host
                 .allocate(&report.uid, &container.name, &devices)
                 .map_err(|error| {
-                    let hint = "nothing is held for the pod; try again when the plugin is well";
+                    let hint = "the pod was released; retry when the device plugin works again";
                     AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), hint)
                 })?;
             container.env = edits.envs;
@@ -193,7 +193,7 @@ impl Service {
         Ok(())
     }
 
-    /// Why a pod was turned away, with what would fit.
+    /// The API error of a rejected pod, with the smallest change that would fit.
     fn rejection_error(&self, pod: &PodObject, rejected: AdmitError) -> AgentApiError {
         match rejected {
             AdmitError::Rules { reason, decision } => match decision {
@@ -212,7 +212,7 @@ impl Service {
         }
     }
 
-    /// The place of a container that is to be enforced on something.
+    /// The name and allowance of a pod's container; its first one if none is named.
     fn allowance(
         &self,
         pod: &PodUid,
@@ -245,8 +245,8 @@ impl Service {
             Some(allowance) => Ok((name, allowance)),
             None => Err(AgentApiError::new(
                 ApiErrorKind::Conflict,
-                format!("pod {pod} is left alone here"),
-                "the kubelet sets its CPUs: it pinned the pod before, or takeover.cpuSetAllocator is false",
+                format!("pod {pod} is not pinned by the agent"),
+                "the kubelet sets its CPUs: it pinned the pod before the takeover, or takeover.cpuSetAllocator is false",
             )),
         }
     }
@@ -259,15 +259,22 @@ impl Service {
         path: &Path,
     ) -> Result<String, AgentApiError> {
         let unusable = |error: &dyn std::fmt::Display| {
-            let hint = "the path must be that of a control group that exists";
+            let hint = "pass the path of an existing cgroup";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let Some(hierarchy) = &self.hierarchy else {
-            return Err(unusable(&"control groups are not written here"));
+            return Err(unusable(
+                &"the agent does not write cgroups (cgroups.direct or takeover.cpuSetAllocator)",
+            ));
         };
         let group = group_at(hierarchy, path)
             .filter(|group| !group.is_root())
-            .ok_or_else(|| unusable(&format!("{} is no control group of CPUs", path.display())))?;
+            .ok_or_else(|| {
+                unusable(&format!(
+                    "{} is not a cgroup of the cpuset hierarchy",
+                    path.display()
+                ))
+            })?;
         let online = {
             let node = lock(&self.node);
             node.journaled().ledger().rules().machine().online().clone()
@@ -282,7 +289,7 @@ impl Service {
         let held = lock(&self.node).hold(&shown, pod, name, now());
         let held = held.map_err(|error| api_error(&error))?;
         self.telemetry.node_changed();
-        // Others may have come or gone meanwhile.
+        // The allowance may have changed since it was read.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
         }
@@ -297,7 +304,7 @@ impl Service {
         pid: u32,
     ) -> Result<String, AgentApiError> {
         let unusable = |error: &dyn std::fmt::Display| {
-            let hint = "it must run, and be ours to confine";
+            let hint = "the process must run, and the agent must be allowed to set its affinity";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
         let process = PinnedProcess::find(pid, name.clone())
@@ -310,7 +317,7 @@ impl Service {
         let held = lock(&self.node).hold_process(&process, pod, alive, now());
         let held = held.map_err(|error| api_error(&error))?;
         self.telemetry.node_changed();
-        // Others may have come or gone meanwhile.
+        // The allowance may have changed since it was read.
         if let Some(held) = held.filter(|held| held != allowance) {
             confine(&held)?;
         }
@@ -318,7 +325,7 @@ impl Service {
     }
 }
 
-/// The group at an absolute path of the file system.
+/// The cgroup at an absolute path of the file system.
 fn group_at(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     let root = hierarchy.cpuset.folder(&GroupPath::root()).ok()?;
     let below = path.strip_prefix(&root).ok()?;
@@ -329,7 +336,7 @@ fn api_error(error: &JournaledLedgerError) -> AgentApiError {
     let (kind, hint) = match error {
         JournaledLedgerError::Journal(_) => (
             ApiErrorKind::Unavailable,
-            "see the disk of the state directory; nothing was changed",
+            "check the disk of the state directory; nothing was changed",
         ),
         JournaledLedgerError::Ledger(_)
         | JournaledLedgerError::Grant(_)
@@ -388,11 +395,11 @@ impl Agent for Service {
             (report, node.journaled().generation())
         };
         let Some(mut report) = report else {
-            let error = "the pod left before this could be told";
+            let error = "the pod was released before the answer was complete";
             return Err(AgentApiError::new(ApiErrorKind::Conflict, error, ""));
         };
         if let Err(error) = self.add_device_edits(&mut report) {
-            // A pod that cannot start holds nothing.
+            // The pod cannot start, so its resources are released.
             self.release(&report.uid)?;
             return Err(error);
         }
@@ -416,7 +423,7 @@ impl Agent for Service {
         if let Some(host) = &self.devices
             && let Err(error) = host.remove_pod(pod)
         {
-            self.telemetry.warn(&error.to_string());
+            tracing::warn!(%pod, %error, "device checkpoint update failed");
         }
         self.publish_updates(updates);
         Ok(())
@@ -456,7 +463,7 @@ impl Agent for Service {
             .journal_read_lock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let path = self.config.state.join(FILE);
+        let path = self.config.state_directory.join(FILE);
         let unreadable = |error: JournalError| {
             AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
         };
@@ -487,7 +494,7 @@ impl DaemonStatus for Service {
                 true => &mut not_live,
                 false => &mut not_ready,
             };
-            which.push(format!("nothing can be written down: {why}"));
+            which.push(format!("journal write failed: {why}"));
         }
         drop(node);
         Health {
@@ -539,7 +546,7 @@ impl DaemonStatus for Service {
     }
 }
 
-/// Whether control groups are to be written at all.
+/// Whether the agent writes cgroups.
 pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
-    config.cgroups.direct != Direct::Never && config.takeover.cpu_set_allocator
+    config.cgroups.direct_writes != DirectWrites::Never && config.takeover.cpu_set_allocator
 }

@@ -1,4 +1,4 @@
-//! What happens, told to logs, metrics and the events of pods.
+//! [`NodeTelemetry`]: writes what the agent observes to logs, metrics and pod events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use nri::RuntimeInfo;
 
 use crate::journaled_ledger::JournaledLedgerError;
-use crate::kubernetes::{Events, Warning};
+use crate::kubernetes::{EventQueue, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::SyncChange;
 use crate::runtime::{Subject, Telemetry};
 
-/// Tells what happens.
+/// Logs, metrics, pod events, and the list of current problems.
 pub(super) struct NodeTelemetry {
     pub(super) metrics: Arc<Metrics>,
-    pub(super) events: Option<Events>,
-    /// Wakes whoever reports on the node.
+    pub(super) events: Option<EventQueue>,
+    /// Wakes the thread that publishes the node's state.
     pub(super) changed: SyncSender<()>,
     problems: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -25,7 +25,7 @@ pub(super) struct NodeTelemetry {
 impl NodeTelemetry {
     pub(super) fn new(
         metrics: Arc<Metrics>,
-        events: Option<Events>,
+        events: Option<EventQueue>,
         changed: SyncSender<()>,
     ) -> Self {
         let problems = Mutex::default();
@@ -37,32 +37,32 @@ impl NodeTelemetry {
         }
     }
 
-    /// What is wrong now, one sentence for each matter.
+    /// The current problems, one sentence per topic.
     pub(super) fn problems(&self) -> Vec<String> {
-        self.matters().values().cloned().collect()
+        self.lock_problems().values().cloned().collect()
     }
 
-    /// What only a new start can put right.
+    /// The current problems that only a restart of the agent can fix.
     pub(super) fn broken(&self) -> Vec<String> {
-        let broken = self.matters().get(BROKEN_THREAD).cloned();
+        let broken = self.lock_problems().get(BROKEN_THREAD).cloned();
         broken.into_iter().collect()
     }
 
-    /// Something is wrong with a matter, or not any more.
-    pub(super) fn problem(&self, matter: &'static str, problem: Option<String>) {
-        let mut matters = self.matters();
+    /// Sets or clears the problem of a topic.
+    pub(super) fn problem(&self, topic: &'static str, problem: Option<String>) {
+        let mut problems = self.lock_problems();
         match problem {
             Some(problem) => {
-                if matters.get(matter) != Some(&problem) {
-                    tracing::error!(what = %problem, "problem");
-                    matters.insert(matter, problem);
+                if problems.get(topic) != Some(&problem) {
+                    tracing::error!(topic, %problem, "problem detected");
+                    problems.insert(topic, problem);
                 }
             }
-            None => drop(matters.remove(matter)),
+            None => drop(problems.remove(topic)),
         }
     }
 
-    fn matters(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
+    fn lock_problems(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,7 +74,7 @@ impl Telemetry for NodeTelemetry {
             runtime = %runtime.name,
             version = %runtime.version,
             nri = %runtime.nri_version,
-            "connected"
+            "container runtime connected"
         );
     }
 
@@ -99,16 +99,32 @@ impl Telemetry for NodeTelemetry {
             self.metrics
                 .observe(&catalogue::ADMISSION_DURATION, &[], seconds * 1000.0);
         }
-        let container = what.container.unwrap_or_default();
         let (namespace, pod, uid) = (what.namespace, what.name, what.uid);
         let Some(why) = rejected else {
-            tracing::debug!(namespace, pod, %uid, container, "admitted");
+            match what.container {
+                Some(container) => {
+                    tracing::debug!(namespace, pod, uid, container, "container admitted")
+                }
+                None => tracing::debug!(namespace, pod, uid, "pod admitted"),
+            }
             return;
         };
         let reason = reason(why);
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
-        self.metrics.count(&catalogue::REFUSALS, &[reason]);
-        tracing::warn!(namespace, pod, %uid, container, why, "rejected");
+        self.metrics.count(&catalogue::REJECTIONS, &[reason]);
+        match what.container {
+            Some(container) => {
+                tracing::warn!(
+                    namespace,
+                    pod,
+                    uid,
+                    container,
+                    reason = why,
+                    "container rejected"
+                );
+            }
+            None => tracing::warn!(namespace, pod, uid, reason = why, "pod rejected"),
+        }
         if let Some(events) = &self.events {
             events.warn(Warning {
                 namespace: what.namespace.to_owned(),
@@ -121,27 +137,52 @@ impl Telemetry for NodeTelemetry {
     }
 
     fn record_sync_change(&self, change: &SyncChange) {
-        tracing::warn!(what = %change, "differs");
+        match change {
+            SyncChange::Released(pod) => {
+                tracing::warn!(%pod, "terminated pod released");
+            }
+            SyncChange::Adopted(pod) => {
+                tracing::warn!(%pod, "running pod was not in the journal and was admitted");
+            }
+            SyncChange::UsesSharedPool { pod, why } => tracing::warn!(
+                %pod,
+                reason = %why,
+                "running pod was not in the journal and uses the shared pool"
+            ),
+            SyncChange::KeptKubeletCpus { pod, cpus } => {
+                tracing::warn!(%pod, %cpus, "pod keeps the CPUs that the kubelet assigned");
+            }
+        }
     }
 
     fn record_error(&self, error: &JournaledLedgerError) {
-        tracing::error!(why = %error, "failed");
+        match error {
+            JournaledLedgerError::Journal(error) => tracing::error!(%error, "journal write failed"),
+            error => tracing::error!(%error, "ledger change failed"),
+        }
     }
 
-    fn warn(&self, problem: &str) {
-        tracing::warn!(what = %problem, "trouble");
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, reason: &str) {
+        let (namespace, pod, uid) = (pod.namespace, pod.name, pod.uid);
+        tracing::warn!(
+            namespace,
+            pod,
+            uid,
+            reason,
+            "rejected pod runs because takeover.cpuSetAllocator is false"
+        );
     }
 
     fn node_changed(&self) {
-        // Whoever reports looks at everything anyway.
+        // If the channel is full, the reporter is about to run and will see this change.
         let _ = self.changed.try_send(());
     }
 }
 
-/// A thread that should run for ever has ended: a matter that only a new start can put right.
+/// Topic of a thread that terminated unexpectedly, which only a restart of the agent can fix.
 pub(super) const BROKEN_THREAD: &str = "broken-thread";
 
-/// The word before the sentence, as the status of a pod shows it.
+/// The pod status reason of a rejection: the kubelet's reason that its text begins with.
 pub(super) fn reason(why: &str) -> &'static str {
     const KNOWN: [&str; 4] = [
         "TopologyAffinityError",
@@ -165,14 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ended_is_what_only_a_new_start_mends() {
+    fn a_terminated_thread_is_a_problem_that_only_a_restart_fixes() {
         let telemetry = telemetry();
         telemetry.problem("overlap", Some("two pin".to_owned()));
         assert_eq!(
             (telemetry.problems().len(), telemetry.broken().len()),
             (1, 0)
         );
-        telemetry.problem(BROKEN_THREAD, Some("the teller has ended".to_owned()));
+        telemetry.problem(
+            BROKEN_THREAD,
+            Some("thread update-sender has terminated".to_owned()),
+        );
         assert_eq!(
             (telemetry.problems().len(), telemetry.broken().len()),
             (2, 1)
@@ -182,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_of_the_kubelet_is_told_by_its_name() {
+    fn every_kubelet_reason_is_recognized() {
         for known in [
             "TopologyAffinityError",
             "UnexpectedAdmissionError",

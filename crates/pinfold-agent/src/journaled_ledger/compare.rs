@@ -12,7 +12,7 @@ use super::JournaledLedger;
 
 /// The containers that run now, by pod, with the CPUs that each is allowed to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunningPods {
+pub struct ObservedPods {
     /// Pods with their containers. A pod may have no running container yet.
     pub pods: BTreeMap<PodUid, BTreeMap<ContainerName, CpuSet>>,
 }
@@ -91,7 +91,7 @@ impl JournaledLedger {
     /// All differences between the journal and the node, in the order in which to repair them. `now` are the present
     /// machine and settings.
     #[must_use]
-    pub fn compare(&self, running: &RunningPods, now: &Rules) -> Vec<JournalDifference> {
+    pub fn compare(&self, running: &ObservedPods, now: &Rules) -> Vec<JournalDifference> {
         let mut found = Vec::new();
         if self.truncated_bytes > 0 {
             let bytes = self.truncated_bytes;

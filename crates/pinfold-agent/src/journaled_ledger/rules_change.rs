@@ -312,7 +312,7 @@ fn nodes(rules: &Rules, assignment: &Assignment) -> NodeSet {
     let mut nodes = NodeSet::EMPTY;
     for container in &assignment.containers {
         for cpu in container.cpus.iter().flat_map(|cpus| cpus.iter()) {
-            if let Some(place) = rules.topology().location(cpu) {
+            if let Some(place) = rules.topology().cpu_info(cpu) {
                 nodes = nodes | NodeSet::single(place.node);
             }
         }

@@ -1,10 +1,11 @@
-//! [`Publisher`]: keeps the objects of this node in the cluster as the latest report says.
+//! [`Publisher`]: writes the objects of the latest report to the API server.
 //!
-//! An object is read once, then remembered as the server answered. A report that changes nothing of it costs nothing; one
-//! that does is one merge patch of what changed, on condition that nobody else wrote meanwhile. Now and then, and after
-//! every failure, the object is read again: whatever became of our part in between is put right.
+//! An object is read once and cached. A report without changes to it needs no request; otherwise the agent sends one
+//! merge patch of the changes, with the resource version as precondition. At intervals and after every failure the object
+//! is read again, and changes by other writers to the agent's fields are reverted.
 //!
-//! Definitions come and go: a cluster without one is asked again at every such check, and so is one whose versions changed.
+//! A resource that the server does not serve, and the served versions, are checked again at the same intervals, because
+//! CustomResourceDefinitions may be added, changed or deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,32 +14,32 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use pinfold_apiserver::{Api, ApiError, Backoff, jitter};
+use pinfold_apiserver::{ApiClient, ApiError, RetryBackoff, jitter};
 
-use super::merge::{self, NodeRef};
-use super::object::{Form, Object, Report};
-use super::{Counts, Remark, Remarks, Timing};
+use super::node_objects::{NodeObject, NodeReport, ObjectVersion};
+use super::owned_fields::{self, NodeRef};
+use super::{SyncCounters, SyncEvent, SyncEventLog, Timing};
 
-/// How often a write that others got ahead of is tried again at once.
+/// Number of attempts to write an object before backoff, if other writers change it in between.
 const ATTEMPTS: usize = 4;
-/// Who writes, for the server's records.
+/// Query parameter that names the agent as field manager.
 const MANAGER: &str = "fieldManager=pinfold-agent";
 
-/// Takes reports. All copies are the same.
+/// The handle by which the agent submits reports. Clones share one queue.
 #[derive(Clone, Debug, Default)]
 pub struct Publisher {
-    shared: Arc<Shared>,
+    shared: Arc<LatestReport>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    latest: Mutex<Option<Arc<Report>>>,
+struct LatestReport {
+    latest: Mutex<Option<Arc<NodeReport>>>,
     new: Notify,
 }
 
 impl Publisher {
-    /// This is how it is now. Never waits; a report that was not sent yet is replaced.
-    pub fn publish(&self, report: Report) {
+    /// Submits a report without blocking. It replaces an earlier report that was not written yet.
+    pub fn publish(&self, report: NodeReport) {
         let mut latest = self
             .shared
             .latest
@@ -49,63 +50,63 @@ impl Publisher {
         self.shared.new.notify_one();
     }
 
-    fn latest(&self) -> Option<Arc<Report>> {
+    fn latest(&self) -> Option<Arc<NodeReport>> {
         let latest = self.shared.latest.lock();
         latest.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Sends what is new, for ever.
-pub(super) struct Sender {
-    api: Api,
+/// The task that writes reports to the API server.
+pub(super) struct PublishLoop {
+    api: ApiClient,
     node: String,
     publisher: Publisher,
     timing: Timing,
-    remarks: Remarks,
-    counts: Arc<Counts>,
-    tracks: BTreeMap<&'static str, Track>,
-    /// The node's id, until the next check.
+    log: SyncEventLog,
+    counts: Arc<SyncCounters>,
+    objects: BTreeMap<&'static str, ObjectState>,
+    /// The Node object, cached until the next check.
     owner: Option<NodeRef>,
-    /// Versions by group, until the next check.
+    /// The served versions by API group, cached until the next check.
     served: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-/// One object so far.
-struct Track {
-    /// What the server has, as it last said.
+/// The state of one object.
+struct ObjectState {
+    /// The object as the server last returned it.
     found: Option<Value>,
-    /// What we last saw there, in our words.
-    settled: Option<Object>,
-    /// When to look again whatever happens.
+    /// The object of the report that was last written or found unchanged.
+    settled: Option<NodeObject>,
+    /// When to read the object again.
     check_at: Instant,
-    /// Not before.
+    /// Earliest time of the next request: the end of the backoff.
     not_before: Instant,
-    backoff: Backoff,
+    backoff: RetryBackoff,
 }
 
-/// What came of one object.
-enum Outcome {
+/// The result of writing one object.
+enum WriteResult {
     Written,
     Unchanged,
     NotServed,
 }
 
-impl Sender {
+impl PublishLoop {
     pub(super) fn new(
-        (api, node): (Api, String),
+        (api, node): (ApiClient, String),
         publisher: Publisher,
         timing: Timing,
-        remarks: Remarks,
-        counts: Arc<Counts>,
+        log: SyncEventLog,
+        counts: Arc<SyncCounters>,
     ) -> Self {
         Self {
             api,
             node,
             publisher,
             timing,
-            remarks,
+            log,
             counts,
-            tracks: BTreeMap::new(),
+            objects: BTreeMap::new(),
             owner: None,
             served: BTreeMap::new(),
         }
@@ -113,13 +114,13 @@ impl Sender {
 
     pub(super) async fn run(mut self) {
         loop {
-            let begun = Instant::now();
+            let started = Instant::now();
             let due = match self.publisher.latest() {
                 None => None,
                 Some(report) => self.round(&report).await,
             };
-            // Whatever comes in meanwhile is sent together.
-            sleep_until(begun + self.timing.interval).await;
+            // Reports that arrive meanwhile are combined.
+            sleep_until(started + self.timing.interval).await;
             let new = self.publisher.shared.new.notified();
             match due {
                 Some(due) => drop(timeout_at(due, new).await),
@@ -128,28 +129,31 @@ impl Sender {
         }
     }
 
-    /// Brings every object up to date; says when the next one is due.
-    async fn round(&mut self, report: &Report) -> Option<Instant> {
+    /// Writes every object that changed or is due for a check. Returns when the next one is due.
+    async fn round(&mut self, report: &NodeReport) -> Option<Instant> {
         let mut due: Option<Instant> = None;
         for object in &report.objects {
             let now = Instant::now();
             let timing = &self.timing;
-            let track = self.tracks.entry(object.plural).or_insert_with(|| Track {
-                found: None,
-                settled: None,
-                check_at: now,
-                not_before: now,
-                backoff: timing.patience().backoff(),
-            });
-            let settled = track.settled.as_ref() == Some(object);
-            if now >= track.not_before && (!settled || now >= track.check_at) {
-                self.bring(object, report.generation).await;
+            let state = self
+                .objects
+                .entry(object.plural)
+                .or_insert_with(|| ObjectState {
+                    found: None,
+                    settled: None,
+                    check_at: now,
+                    not_before: now,
+                    backoff: timing.retry_policy().backoff(),
+                });
+            let settled = state.settled.as_ref() == Some(object);
+            if now >= state.not_before && (!settled || now >= state.check_at) {
+                self.update(object, report.generation).await;
             }
-            if let Some(track) = self.tracks.get(object.plural) {
-                let settled = track.settled.as_ref() == Some(object);
+            if let Some(state) = self.objects.get(object.plural) {
+                let settled = state.settled.as_ref() == Some(object);
                 let next = match settled {
-                    true => track.check_at,
-                    false => track.not_before,
+                    true => state.check_at,
+                    false => state.not_before,
                 };
                 due = Some(due.map_or(next, |due| due.min(next)));
             }
@@ -157,78 +161,81 @@ impl Sender {
         due
     }
 
-    /// Brings one object up to date and notes what came of it.
-    async fn bring(&mut self, object: &Object, generation: u64) {
-        let Some(mut track) = self.tracks.remove(object.plural) else {
+    /// Writes one object if needed, and records and logs the result.
+    async fn update(&mut self, object: &NodeObject, generation: u64) {
+        let Some(mut state) = self.objects.remove(object.plural) else {
             return;
         };
-        if Instant::now() >= track.check_at {
-            track.found = None;
+        if Instant::now() >= state.check_at {
+            state.found = None;
             self.owner = None;
             self.served.remove(object.group);
         }
-        let fresh = track.found.is_none();
-        let outcome = self.write(object, generation, &mut track.found).await;
+        let fresh = state.found.is_none();
+        let outcome = self.write(object, generation, &mut state.found).await;
         let now = Instant::now();
         let check = self.timing.check / 2 + jitter(self.timing.check / 2);
         let resource = object.resource();
         match outcome {
-            Ok(Outcome::NotServed) => {
-                self.remarks.say(Remark::NotServed { resource });
-                track.found = None;
-                track.settled = None;
-                track.not_before = now + check;
-                track.check_at = track.not_before;
+            Ok(WriteResult::NotServed) => {
+                self.log.log(SyncEvent::NotServed { resource });
+                state.found = None;
+                state.settled = None;
+                state.not_before = now + check;
+                state.check_at = state.not_before;
             }
             Ok(outcome) => {
                 match outcome {
-                    Outcome::Written => {
+                    WriteResult::Written => {
                         self.counts.writes.add(1);
-                        self.remarks.say(Remark::Published {
+                        self.log.log(SyncEvent::Published {
                             resource,
                             generation,
                         });
                     }
                     _ => {
                         self.counts.unchanged.add(1);
-                        self.remarks.recovered(&resource);
+                        self.log.recovered(&resource);
                     }
                 }
                 if fresh {
-                    track.check_at = now + check;
+                    state.check_at = now + check;
                 }
-                track.backoff.reset();
-                track.settled = Some(object.clone());
+                state.backoff.reset();
+                state.settled = Some(object.clone());
             }
             Err(error) => {
                 self.counts.failures.add(1);
-                let retry_in = track.backoff.next();
-                self.remarks.say(Remark::NotPublished {
+                let retry_in = state.backoff.next();
+                self.log.log(SyncEvent::PublishFailed {
                     resource,
                     error,
                     retry_in,
                 });
-                track.settled = None;
-                track.not_before = now + retry_in;
-                // Everything may have changed.
-                track.check_at = now;
+                state.settled = None;
+                state.not_before = now + retry_in;
+                // The cached object and versions may be stale.
+                state.check_at = now;
             }
         }
-        self.tracks.insert(object.plural, track);
+        self.objects.insert(object.plural, state);
     }
 
     async fn write(
         &mut self,
-        object: &Object,
+        object: &NodeObject,
         generation: u64,
         found: &mut Option<Value>,
-    ) -> Result<Outcome, ApiError> {
-        let Some(form) = self.form(object).await? else {
-            return Ok(Outcome::NotServed);
+    ) -> Result<WriteResult, ApiError> {
+        let Some(version) = self.served_version(object).await? else {
+            return Ok(WriteResult::NotServed);
         };
-        let all = format!("/apis/{}/{}/{}", object.group, form.version, object.plural);
+        let all = format!(
+            "/apis/{}/{}/{}",
+            object.group, version.version, object.plural
+        );
         let own = format!("{all}/{}", self.node);
-        let mut outcome = Err(ApiError::Unreachable("nothing was tried".to_owned()));
+        let mut outcome = Err(ApiError::Unreachable("no attempt was made".to_owned()));
         for _ in 0..ATTEMPTS {
             let node = self.owner().await?;
             let there = match found.take() {
@@ -241,26 +248,27 @@ impl Sender {
             };
             let answer = match there {
                 None => {
-                    let body = merge::created(&form.body, &node, generation);
+                    let body = owned_fields::created(&version.body, &node, generation);
                     self.api.post(&format!("{all}?{MANAGER}"), &body).await
                 }
                 Some(there) => {
-                    let version = there["metadata"]["resourceVersion"].as_str();
-                    let version = version
-                        .map(str::to_owned)
-                        .ok_or_else(|| ApiError::Garbage {
-                            path: own.clone(),
-                            expected: "an object with a version",
-                        })?;
-                    let mut wanted = merge::merged(&there, &form.body, &node);
-                    if merge::patch(&there, &wanted).is_none() {
+                    let resource_version = there["metadata"]["resourceVersion"].as_str();
+                    let resource_version =
+                        resource_version
+                            .map(str::to_owned)
+                            .ok_or_else(|| ApiError::Malformed {
+                                path: own.clone(),
+                                expected: "an object with a resourceVersion",
+                            })?;
+                    let mut wanted = owned_fields::merged(&there, &version.body, &node);
+                    if owned_fields::patch(&there, &wanted).is_none() {
                         *found = Some(there);
-                        return Ok(Outcome::Unchanged);
+                        return Ok(WriteResult::Unchanged);
                     }
-                    merge::set_generation(&mut wanted, generation);
-                    let mut patch = merge::patch(&there, &wanted).unwrap_or_default();
-                    // On condition that nobody wrote since.
-                    patch["metadata"]["resourceVersion"] = version.into();
+                    owned_fields::set_generation(&mut wanted, generation);
+                    let mut patch = owned_fields::patch(&there, &wanted).unwrap_or_default();
+                    // The server rejects the patch with 409 if another client has written since.
+                    patch["metadata"]["resourceVersion"] = resource_version.into();
                     self.api
                         .merge_patch(&format!("{own}?{MANAGER}"), &patch)
                         .await
@@ -269,9 +277,9 @@ impl Sender {
             match answer {
                 Ok(there) => {
                     *found = Some(there);
-                    return Ok(Outcome::Written);
+                    return Ok(WriteResult::Written);
                 }
-                // Somebody else was there first, or took it away, perhaps with the node: look again.
+                // Another client created, changed or deleted the object or its Node: read both again.
                 Err(error) if matches!(error.code(), Some(404 | 409)) => {
                     self.owner = None;
                     outcome = Err(error);
@@ -282,8 +290,11 @@ impl Sender {
         outcome
     }
 
-    /// The first form that the cluster serves.
-    async fn form<'o>(&mut self, object: &'o Object) -> Result<Option<&'o Form>, ApiError> {
+    /// The first version of the object that the API server serves.
+    async fn served_version<'o>(
+        &mut self,
+        object: &'o NodeObject,
+    ) -> Result<Option<&'o ObjectVersion>, ApiError> {
         if !self.served.contains_key(object.group) {
             let versions = match self.api.get(&format!("/apis/{}", object.group)).await {
                 Ok(group) => versions(&group),
@@ -293,21 +304,24 @@ impl Sender {
             self.served.insert(object.group, versions);
         }
         let served = self.served.get(object.group);
-        let is_served = |form: &&Form| served.is_some_and(|all| all.contains(form.version));
-        Ok(object.forms.iter().find(is_served))
+        let is_served =
+            |version: &&ObjectVersion| served.is_some_and(|all| all.contains(version.version));
+        Ok(object.versions.iter().find(is_served))
     }
 
-    /// The node that the objects are about.
+    /// The Node object that owns the published objects.
     async fn owner(&mut self) -> Result<NodeRef, ApiError> {
         if let Some(owner) = &self.owner {
             return Ok(owner.clone());
         }
         let path = format!("/api/v1/nodes/{}", self.node);
         let node = self.api.get(&path).await?;
-        let uid = node["metadata"]["uid"].as_str().ok_or(ApiError::Garbage {
-            path,
-            expected: "a node with an id",
-        })?;
+        let uid = node["metadata"]["uid"]
+            .as_str()
+            .ok_or(ApiError::Malformed {
+                path,
+                expected: "a Node with a UID",
+            })?;
         let owner = NodeRef {
             name: self.node.clone(),
             uid: uid.to_owned(),
@@ -317,7 +331,7 @@ impl Sender {
     }
 }
 
-/// The versions of a group.
+/// The served versions of an API group.
 fn versions(group: &Value) -> BTreeSet<String> {
     let versions = group["versions"].as_array().into_iter().flatten();
     let names = versions.filter_map(|version| version["version"].as_str());

@@ -1,4 +1,4 @@
-//! What a ledger says about its node, measured.
+//! Gauges of a node's CPUs, memory and devices, measured from its ledger.
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::ledger::Ledger;
@@ -13,7 +13,7 @@ use super::catalogue::{
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "what Prometheus does with every number"
+    reason = "Prometheus stores all values as 64-bit floats"
 )]
 fn number(value: u64) -> f64 {
     value as f64
@@ -23,7 +23,7 @@ fn size(value: usize) -> f64 {
     number(u64::try_from(value).unwrap_or(u64::MAX))
 }
 
-/// Measures who holds what, and what is free where.
+/// Sets the gauges of assigned and free resources.
 pub fn measure_ledger(metrics: &Metrics, ledger: &Ledger) {
     let occupancy = ledger.occupancy();
     metrics.set(&PODS, &[], size(ledger.admitted_pods().len()));
@@ -59,7 +59,11 @@ fn measure_memory(metrics: &Metrics, occupancy: &Occupancy) {
         let resource = row.resource.as_str();
         let reserved = row.total.saturating_sub(row.allocatable);
         let held = row.allocatable.saturating_sub(row.free);
-        for (state, bytes) in [("reserved", reserved), ("held", held), ("free", row.free)] {
+        for (state, bytes) in [
+            ("reserved", reserved),
+            ("allocated", held),
+            ("free", row.free),
+        ] {
             metrics.set(&MEMORY, &[&node, resource, state], number(bytes));
         }
         if resource == "memory" {
@@ -72,15 +76,15 @@ fn measure_memory(metrics: &Metrics, occupancy: &Occupancy) {
 }
 
 fn measure_devices(metrics: &Metrics, occupancy: &Occupancy) {
-    // A plugin that went away takes its devices with it.
+    // Resources whose plugin has disconnected must disappear.
     metrics.clear(&DEVICES);
     for seat in &occupancy.devices {
         let resource = seat.resource.as_str();
-        for state in ["held", "free", "unhealthy"] {
+        for state in ["allocated", "free", "unhealthy"] {
             metrics.add(&DEVICES, &[resource, state], 0);
         }
         let state = match (seat.holder, seat.healthy) {
-            (Some(_), _) => "held",
+            (Some(_), _) => "allocated",
             (None, true) => "free",
             (None, false) => "unhealthy",
         };
@@ -97,13 +101,13 @@ fn cpus_by_node(ledger: &Ledger) -> Vec<(NodeId, CpuSet)> {
     nodes.filter(|(_, cpus)| !cpus.is_empty()).collect()
 }
 
-/// How far the largest request that one NUMA node can serve falls short of the largest that it could serve with the same
-/// amount free: rows are what is free on a node and what it can hand out at all.
+/// The fragmentation ratio: 1 minus the largest request that one NUMA node can serve now, divided by the largest that one
+/// node could serve if the same total were free on it. Each row has a node's free amount and its allocatable amount.
 fn fragmentation(rows: &[(f64, f64)]) -> f64 {
     let total: f64 = rows.iter().map(|(free, _)| free).sum();
     let largest = rows.iter().map(|(free, _)| *free).fold(0.0, f64::max);
-    let room = rows.iter().map(|(_, room)| *room).fold(0.0, f64::max);
-    let possible = total.min(room);
+    let allocatable = rows.iter().map(|(_, all)| *all).fold(0.0, f64::max);
+    let possible = total.min(allocatable);
     match possible > 0.0 {
         true => (1.0 - largest / possible).max(0.0),
         false => 0.0,
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_scattered_if_one_node_has_as_much_as_it_could() {
+    fn the_ratio_is_zero_if_one_node_can_serve_the_largest_possible_request() {
         for (rows, expected) in [
             (&[][..], 0.0),
             (&[(0.0, 8.0), (0.0, 8.0)], 0.0),

@@ -10,7 +10,7 @@ use pinfold_daemon::metrics::MAX_SERIES;
 
 use super::*;
 
-/// One line of an exposition: a name, labels and a number.
+/// One line of the text format: a name, labels and a value.
 #[derive(Clone, Debug, PartialEq)]
 struct Sample {
     name: String,
@@ -18,7 +18,7 @@ struct Sample {
     value: f64,
 }
 
-/// Reads an exposition and rejects everything that the text format 0.0.4 does not allow.
+/// Parses the text format 0.0.4 strictly.
 fn parse(text: &str) -> Vec<Sample> {
     assert!(
         text.is_empty() || text.ends_with('\n'),
@@ -133,7 +133,7 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64>
 }
 
 #[test]
-fn names_and_labels_are_what_prometheus_allows_and_none_comes_twice() {
+fn metric_names_are_unique_and_have_a_known_prefix() {
     let mut names = BTreeSet::new();
     for metric in ALL {
         assert!(names.insert(metric.name), "{}", metric.name);
@@ -146,7 +146,7 @@ fn names_and_labels_are_what_prometheus_allows_and_none_comes_twice() {
 }
 
 #[test]
-fn everything_counted_is_read_back_by_a_strict_reader() {
+fn all_metrics_are_parsed_by_a_strict_parser() {
     let metrics = registry();
     let nasty = "a\"b\\c\nd{},=é";
     for metric in ALL {
@@ -170,7 +170,7 @@ fn everything_counted_is_read_back_by_a_strict_reader() {
 }
 
 #[test]
-fn a_histogram_counts_every_value_in_all_buckets_that_hold_it() {
+fn a_histogram_counts_each_value_in_all_buckets_with_a_larger_bound() {
     let metrics = registry();
     for seen in [0.005, 0.02, 0.02, 7.0, 100.0] {
         metrics.observe(&all::PLUGIN_ALLOCATION, &["gpu"], seen);
@@ -194,7 +194,7 @@ fn a_histogram_counts_every_value_in_all_buckets_that_hold_it() {
 }
 
 #[test]
-fn what_has_no_labels_is_there_from_the_beginning() {
+fn metrics_without_labels_are_exposed_before_their_first_value() {
     let samples = parse(&registry().expose());
     for metric in ALL.iter().filter(|metric| metric.labels.is_empty()) {
         assert!(
@@ -206,16 +206,16 @@ fn what_has_no_labels_is_there_from_the_beginning() {
 }
 
 #[test]
-fn names_chosen_by_others_do_not_fill_the_memory() {
+fn the_number_of_series_is_limited() {
     let metrics = registry();
     for i in 0..MAX_SERIES + 100 {
-        metrics.count(&all::REFUSALS, &[&i.to_string()]);
+        metrics.count(&all::REJECTIONS, &[&i.to_string()]);
     }
     assert!(metrics.expose().lines().count() < MAX_SERIES + 200);
 }
 
 #[test]
-fn a_ledger_is_measured_as_it_is() {
+fn gauges_are_measured_from_the_ledger() {
     let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let settings = Settings {

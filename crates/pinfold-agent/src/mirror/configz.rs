@@ -1,6 +1,7 @@
-//! [`Configz`]: the configuration that a kubelet runs with, asked at its own endpoint.
+//! [`Configz`]: reads a kubelet's running configuration from its `/configz` endpoint.
 //!
-//! The kubelet serves it at `/configz` to whoever may get `nodes/configz` (or `nodes/proxy` before v1.33), by a token.
+//! The kubelet authenticates the client by a bearer token and requires the permission to get `nodes/configz` (before
+//! v1.33 `nodes/proxy`).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,62 +14,62 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_kube::kubelet_config::KubeletSettings;
 use serde_json::Value;
 
-use super::Remark;
+use super::MirrorProblem;
 
-/// How long an answer may take.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How often the kubelet is asked: its configuration changes when it restarts.
-const EVERY: Duration = Duration::from_secs(30);
-/// No configuration is larger.
-const LARGEST: usize = 1 << 20;
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between two requests: the configuration changes only when the kubelet restarts.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Largest response that is read.
+const MAX_BYTES: usize = 1 << 20;
 
-/// Where a kubelet tells its configuration, and how it is asked.
+/// A kubelet's `/configz` endpoint and the credentials for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configz {
-    /// `https://127.0.0.1:10250`.
+    /// URL of the kubelet's server, such as `https://127.0.0.1:10250`.
     pub endpoint: String,
-    /// The name in its certificate: the node's.
+    /// The name in its certificate: the node's name.
     pub name: String,
-    /// The certificate that it is known by.
-    pub authority: PathBuf,
-    /// The file of the token to ask with. Without one nobody is named.
-    pub token: PathBuf,
+    /// The CA certificate that verifies the endpoint.
+    pub ca_file: PathBuf,
+    /// File of the bearer token. If it does not exist, the request has no token.
+    pub token_file: PathBuf,
 }
 
-/// Why a kubelet did not tell its configuration. Nothing of the token is ever part of it.
+/// Errors of reading `/configz`. They never contain the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigzError {
-    /// The endpoint is none.
-    #[error("{0:?} is no address")]
+    /// The endpoint is not a valid URL.
+    #[error("{0:?} is not a valid URL")]
     Address(String),
-    /// Certificate or token cannot be used.
-    #[error("cannot ask {endpoint}: {problem}")]
+    /// The CA certificate or the token cannot be used.
+    #[error("cannot connect to {endpoint}: {problem}")]
     Setup {
-        /// Whom.
+        /// The endpoint.
         endpoint: String,
-        /// Why not.
+        /// What is wrong.
         problem: String,
     },
-    /// There was no answer.
-    #[error("{endpoint} does not answer: {problem}")]
-    Silent {
-        /// Who.
+    /// The request failed or timed out.
+    #[error("no response from {endpoint}: {problem}")]
+    NoResponse {
+        /// The endpoint.
         endpoint: String,
-        /// What came of it.
+        /// The error of the request.
         problem: String,
     },
-    /// It said no.
-    #[error("{endpoint} answers {code}{}", if *.code == 401 || *.code == 403 { ": allow the agent to get nodes/configz" } else { "" })]
+    /// The kubelet returned an error status.
+    #[error("{endpoint} returned status {code}{}", if *.code == 401 || *.code == 403 { ": allow the agent to get nodes/configz" } else { "" })]
     Rejected {
-        /// Who.
+        /// The endpoint.
         endpoint: String,
-        /// The status.
+        /// The HTTP status code.
         code: u16,
     },
-    /// The answer is no configuration.
-    #[error("{endpoint} tells no configuration: {problem}")]
-    Garbage {
-        /// Who.
+    /// The response is not a valid configuration.
+    #[error("{endpoint} returned an invalid configuration: {problem}")]
+    Invalid {
+        /// The endpoint.
         endpoint: String,
         /// What is wrong with it.
         problem: String,
@@ -76,11 +77,11 @@ pub enum ConfigzError {
 }
 
 impl Configz {
-    /// Asks. Waits for a bounded time.
+    /// Requests the configuration, and blocks until the response or the timeout.
     ///
     /// # Errors
-    /// If there is no answer, or it is no configuration.
-    pub fn ask(&self) -> Result<KubeletSettings, ConfigzError> {
+    /// If the request fails, or the response is not a valid configuration.
+    pub fn fetch(&self) -> Result<KubeletSettings, ConfigzError> {
         let setup = |problem: String| ConfigzError::Setup {
             endpoint: self.endpoint.clone(),
             problem,
@@ -90,11 +91,11 @@ impl Configz {
             .build()
             .map_err(|error| setup(error.to_string()))?;
         let bytes = runtime.block_on(async {
-            let asked = tokio::time::timeout(ANSWER_TIME, self.fetch()).await;
-            asked.unwrap_or_else(|_| {
-                Err(ConfigzError::Silent {
+            let response = tokio::time::timeout(TIMEOUT, self.request()).await;
+            response.unwrap_or_else(|_| {
+                Err(ConfigzError::NoResponse {
                     endpoint: self.endpoint.clone(),
-                    problem: format!("nothing within {ANSWER_TIME:?}"),
+                    problem: format!("timeout after {TIMEOUT:?}"),
                 })
             })
         });
@@ -102,19 +103,19 @@ impl Configz {
         self.read(&bytes?)
     }
 
-    async fn fetch(&self) -> Result<Vec<u8>, ConfigzError> {
+    async fn request(&self) -> Result<Vec<u8>, ConfigzError> {
         let endpoint = || self.endpoint.clone();
         let address = self.endpoint.parse();
         let address = address.map_err(|_| ConfigzError::Address(endpoint()))?;
         let mut config = Config::new(address);
-        config.connect_timeout = Some(ANSWER_TIME);
+        config.connect_timeout = Some(TIMEOUT);
         config.default_retry = false;
         if self.endpoint.starts_with("https://") {
-            config.root_cert_file = Some(self.authority.clone());
+            config.root_cert_file = Some(self.ca_file.clone());
             config.tls_server_name = Some(self.name.clone());
         }
-        if is_file(&self.token) {
-            let path = self.token.to_string_lossy().into_owned();
+        if is_file(&self.token_file) {
+            let path = self.token_file.to_string_lossy().into_owned();
             config.auth_info.token_file = Some(path);
         }
         let setup = |problem: String| ConfigzError::Setup {
@@ -124,32 +125,34 @@ impl Configz {
         let client = kube::Client::try_from(config).map_err(|error| setup(error.to_string()))?;
         let request = Request::get("/configz").body(Body::empty());
         let request = request.map_err(|error| setup(error.to_string()))?;
-        let silent = |problem: String| ConfigzError::Silent {
+        let no_response = |problem: String| ConfigzError::NoResponse {
             endpoint: endpoint(),
             problem,
         };
         let response = client.send(request).await;
-        let response = response.map_err(|error| silent(error.to_string()))?;
+        let response = response.map_err(|error| no_response(error.to_string()))?;
         let code = response.status().as_u16();
         if code != 200 {
             let endpoint = endpoint();
             return Err(ConfigzError::Rejected { endpoint, code });
         }
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| silent(error.to_string()))?;
+        let body = Limited::new(response.into_body(), MAX_BYTES)
+            .collect()
+            .await;
+        let body = body.map_err(|error| no_response(error.to_string()))?;
         Ok(body.to_bytes().to_vec())
     }
 
-    /// The settings in an answer: `{"kubeletconfig": {...}}`, without saying what it is.
+    /// Reads the settings of a response: `{"kubeletconfig": {...}}`, without `apiVersion` and `kind`.
     fn read(&self, bytes: &[u8]) -> Result<KubeletSettings, ConfigzError> {
-        let garbage = |problem: String| ConfigzError::Garbage {
+        let invalid = |problem: String| ConfigzError::Invalid {
             endpoint: self.endpoint.clone(),
             problem,
         };
         let answer: Value =
-            serde_json::from_slice(bytes).map_err(|_| garbage("expected JSON".to_owned()))?;
+            serde_json::from_slice(bytes).map_err(|_| invalid("expected JSON".to_owned()))?;
         let Some(config) = answer.get("kubeletconfig").and_then(Value::as_object) else {
-            return Err(garbage("expected kubeletconfig".to_owned()));
+            return Err(invalid("expected kubeletconfig".to_owned()));
         };
         let mut config = config.clone();
         config.insert(
@@ -160,7 +163,7 @@ impl Configz {
         let text = Value::Object(config).to_string();
         let read = KubeletSettings::read("/configz", text.as_bytes(), Fidelity::Exact);
         read.map(|read| read.value)
-            .map_err(|findings| garbage(findings.to_string()))
+            .map_err(|findings| invalid(findings.to_string()))
     }
 }
 
@@ -168,50 +171,51 @@ fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file())
 }
 
-/// A kubelet that is asked now and then.
+/// Polls `/configz` at intervals, and keeps the last valid response.
 #[derive(Debug)]
-pub(super) struct Live {
-    kubelet: Configz,
-    asked: Option<Instant>,
-    good: Option<KubeletSettings>,
-    problem: Option<String>,
+pub(super) struct ConfigzPoller {
+    endpoint: Configz,
+    last_request: Option<Instant>,
+    settings: Option<KubeletSettings>,
+    error: Option<String>,
 }
 
-impl Live {
-    pub(super) fn new(kubelet: Configz) -> Self {
+impl ConfigzPoller {
+    pub(super) fn new(endpoint: Configz) -> Self {
         Self {
-            kubelet,
-            asked: None,
-            good: None,
-            problem: None,
+            endpoint,
+            last_request: None,
+            settings: None,
+            error: None,
         }
     }
 
-    /// What it told last.
-    pub(super) fn good(&self) -> Option<&KubeletSettings> {
-        self.good.as_ref()
+    /// The settings of the last valid response.
+    pub(super) fn settings(&self) -> Option<&KubeletSettings> {
+        self.settings.as_ref()
     }
 
-    /// Asks if it is time. Whether anything is new.
-    pub(super) fn look(&mut self, now: Instant) -> bool {
-        let lately = |at: Instant| now.saturating_duration_since(at) < EVERY;
-        if self.asked.is_some_and(lately) {
+    /// Sends a request if the interval has passed. Returns whether settings or error changed.
+    pub(super) fn poll(&mut self, now: Instant) -> bool {
+        let recent = |at: Instant| now.saturating_duration_since(at) < INTERVAL;
+        if self.last_request.is_some_and(recent) {
             return false;
         }
-        self.asked = Some(now);
-        let (good, problem) = match self.kubelet.ask() {
+        self.last_request = Some(now);
+        let (settings, error) = match self.endpoint.fetch() {
             Ok(settings) => (Some(settings), None),
-            Err(error) => (self.good.clone(), Some(error.to_string())),
+            Err(error) => (self.settings.clone(), Some(error.to_string())),
         };
-        let is_new = good != self.good || problem != self.problem;
-        (self.good, self.problem) = (good, problem);
+        let is_new = settings != self.settings || error != self.error;
+        (self.settings, self.error) = (settings, error);
         is_new
     }
 
-    pub(super) fn remark(&self) -> Option<Remark> {
-        let problem = self.problem.clone()?;
-        let kept = self.good.is_some();
-        Some(Remark::Configz { problem, kept })
+    /// The problem of the last request; `None` if it succeeded.
+    pub(super) fn problem(&self) -> Option<MirrorProblem> {
+        let problem = self.error.clone()?;
+        let kept = self.settings.is_some();
+        Some(MirrorProblem::Configz { problem, kept })
     }
 }
 
@@ -223,17 +227,17 @@ mod tests {
 
     use super::*;
 
-    fn kubelet(endpoint: String, token: PathBuf) -> Configz {
+    fn kubelet(endpoint: String, token_file: PathBuf) -> Configz {
         Configz {
             endpoint,
             name: "node".to_owned(),
-            authority: "/nowhere".into(),
-            token,
+            ca_file: "/nowhere".into(),
+            token_file,
         }
     }
 
-    /// Answers one request with this, and gives back what was asked.
-    fn answering(status: &str, body: &str) -> (String, thread::JoinHandle<String>) {
+    /// Starts a server that responds to one request. Joining its thread returns the request.
+    fn serve_once(status: &str, body: &str) -> (String, thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
         let length = body.len();
@@ -242,42 +246,42 @@ mod tests {
         );
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
-            let mut asked = Vec::new();
+            let mut request = Vec::new();
             let mut buffer = [0; 4096];
-            while !asked.ends_with(b"\r\n\r\n") {
+            while !request.ends_with(b"\r\n\r\n") {
                 let length = stream.read(&mut buffer).expect("a request");
                 assert!(length > 0, "the request ended early");
-                asked.extend_from_slice(&buffer[..length]);
+                request.extend_from_slice(&buffer[..length]);
             }
             stream.write_all(answer.as_bytes()).expect("sent");
-            String::from_utf8(asked).expect("text")
+            String::from_utf8(request).expect("text")
         });
         (endpoint, server)
     }
 
     #[test]
-    fn the_configuration_that_the_kubelet_runs_with_is_asked_with_a_token() {
+    fn the_running_configuration_is_requested_with_a_token() {
         let folder = tempfile::tempdir().expect("a folder");
         let token = folder.path().join("token");
         std::fs::write(&token, "secret-word").expect("written");
         let body = r#"{"kubeletconfig": {"cpuManagerPolicy": "static", "systemReserved": {"cpu": "2"},
             "topologyManagerPolicy": "restricted", "cpuManagerPolicyOptions": {"full-pcpus-only": "true"}}}"#;
-        let (endpoint, server) = answering("200 OK", body);
-        let told = kubelet(endpoint, token).ask().expect("told");
-        let settings = told.settings(1 << 30, Fidelity::Exact);
+        let (endpoint, server) = serve_once("200 OK", body);
+        let settings = kubelet(endpoint, token).fetch().expect("a configuration");
+        let settings = settings.settings(1 << 30, Fidelity::Exact);
         assert_eq!(settings.cpu_policy, "static");
         assert_eq!(settings.topology_policy, "restricted");
         assert_eq!(settings.cpu_options["full-pcpus-only"], "true");
-        let asked = server.join().expect("asked").to_ascii_lowercase();
-        assert!(asked.starts_with("get /configz "), "{asked}");
+        let request = server.join().expect("a request").to_ascii_lowercase();
+        assert!(request.starts_with("get /configz "), "{request}");
         assert!(
-            asked.contains("authorization: bearer secret-word"),
-            "{asked}"
+            request.contains("authorization: bearer secret-word"),
+            "{request}"
         );
     }
 
     #[test]
-    fn a_kubelet_that_says_no_or_nonsense_is_told_without_the_token() {
+    fn errors_name_the_cause_and_never_contain_the_token() {
         let folder = tempfile::tempdir().expect("a folder");
         let token = folder.path().join("token");
         std::fs::write(&token, "secret-word").expect("written");
@@ -285,7 +289,7 @@ mod tests {
             (
                 "403 Forbidden",
                 "",
-                "answers 403: allow the agent to get nodes/configz",
+                "returned status 403: allow the agent to get nodes/configz",
             ),
             ("200 OK", "<html>", "expected JSON"),
             ("200 OK", "{}", "expected kubeletconfig"),
@@ -295,29 +299,31 @@ mod tests {
                 "cpuManagerPolicy",
             ),
         ] {
-            let (endpoint, server) = answering(status, body);
-            let error = kubelet(endpoint, token.clone()).ask().expect_err("none");
-            let words = error.to_string();
-            assert!(words.contains(expected), "{words}");
-            assert!(!words.contains("secret-word"), "{words}");
-            server.join().expect("asked");
+            let (endpoint, server) = serve_once(status, body);
+            let error = kubelet(endpoint, token.clone())
+                .fetch()
+                .expect_err("an error");
+            let message = error.to_string();
+            assert!(message.contains(expected), "{message}");
+            assert!(!message.contains("secret-word"), "{message}");
+            server.join().expect("a request");
         }
     }
 
     #[test]
-    fn a_silent_kubelet_is_a_remark_and_what_it_told_last_counts() {
-        let (endpoint, server) = answering("200 OK", r#"{"kubeletconfig": {}}"#);
-        let mut live = Live::new(kubelet(endpoint, "/nowhere".into()));
+    fn while_the_kubelet_does_not_respond_its_last_response_is_used() {
+        let (endpoint, server) = serve_once("200 OK", r#"{"kubeletconfig": {}}"#);
+        let mut poller = ConfigzPoller::new(kubelet(endpoint, "/nowhere".into()));
         let start = Instant::now();
-        assert!(live.look(start));
-        assert!(live.good().is_some() && live.remark().is_none());
-        server.join().expect("asked");
-        assert!(!live.look(start), "it is not asked all the time");
-        assert!(live.look(start + EVERY));
-        assert!(live.good().is_some());
+        assert!(poller.poll(start));
+        assert!(poller.settings().is_some() && poller.problem().is_none());
+        server.join().expect("a request");
+        assert!(!poller.poll(start), "the interval has not passed");
+        assert!(poller.poll(start + INTERVAL));
+        assert!(poller.settings().is_some());
         assert!(matches!(
-            live.remark(),
-            Some(Remark::Configz { kept: true, .. })
+            poller.problem(),
+            Some(MirrorProblem::Configz { kept: true, .. })
         ));
     }
 }

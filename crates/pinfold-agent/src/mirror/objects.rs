@@ -1,4 +1,4 @@
-//! What schedulers are told about a mirrored node.
+//! The objects that the agent publishes about a mirrored node.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, Numatopology, PodAllocation};
 
-use super::Picture;
+use super::MirrorSnapshot;
 
-/// The objects of one node, one for each scheduler.
+/// The published objects of one node, one for each scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     /// For scheduler-plugins: NodeResourceTopology v1alpha2.
@@ -23,32 +23,32 @@ pub struct Published {
     pub numatopology: Numatopology,
 }
 
-/// What the node `name` reports about itself.
+/// The objects of the node `name`.
 #[must_use]
-pub fn objects(picture: &Picture, name: &str) -> Published {
-    let ledger = &picture.ledger;
+pub fn objects(snapshot: &MirrorSnapshot, name: &str) -> Published {
+    let ledger = &snapshot.ledger;
     let (machine, settings) = (ledger.rules().machine(), ledger.rules().settings());
     let occupancy = ledger.occupancy();
     let topology = node_resource_topology::publish(name, machine, &occupancy, settings);
     let mut facts = ReportAnnotations::of(machine, settings, ledger.rules().reserved_cpus());
-    facts.pod_cpus = pod_cpus(picture);
+    facts.pod_cpus = pod_cpus(snapshot);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
     let facts = facts.with_pools(&pools);
-    let mut told = koordinator::publish(&topology, &facts);
-    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut told);
+    let mut annotated = koordinator::publish(&topology, &facts);
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut annotated);
     Published {
-        koordinator: told,
-        numatopology: volcano::publish(name, machine, &occupancy, settings, allocations(picture)),
+        koordinator: annotated,
+        numatopology: volcano::publish(name, machine, &occupancy, settings, allocations(snapshot)),
         topology,
     }
 }
 
-/// The pods with CPUs of their own.
-fn pod_cpus(picture: &Picture) -> Vec<PodCpuAllocation> {
-    let residents = picture.ledger.admitted_pods().into_iter();
+/// The pods with exclusive CPUs.
+fn pod_cpus(snapshot: &MirrorSnapshot) -> Vec<PodCpuAllocation> {
+    let residents = snapshot.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
-        let name = picture.names.get(uid).cloned();
+        let name = snapshot.names.get(uid).cloned();
         let (namespace, name) = name
             .map(|name| (name.namespace, name.name))
             .unwrap_or_default();
@@ -56,20 +56,20 @@ fn pod_cpus(picture: &Picture) -> Vec<PodCpuAllocation> {
             namespace,
             name,
             uid: uid.to_string(),
-            cpus: picture.ledger.exclusive_cpus(uid),
+            cpus: snapshot.ledger.exclusive_cpus(uid),
             managed_by_kubelet: true,
         }
     });
     pods.filter(|pod| !pod.cpus.is_empty()).collect()
 }
 
-/// The same, container by container.
-fn allocations(picture: &Picture) -> Vec<PodAllocation> {
-    let cpus = picture.ledger.state().cpus();
-    let residents = picture.ledger.admitted_pods().into_iter();
+/// The CPUs of each container, for Volcano.
+fn allocations(snapshot: &MirrorSnapshot) -> Vec<PodAllocation> {
+    let cpus = snapshot.ledger.state().cpus();
+    let residents = snapshot.ledger.admitted_pods().into_iter();
     let pods = residents.map(|resident| {
         let uid = &resident.pod.uid;
-        let name = picture.names.get(uid).cloned();
+        let name = snapshot.names.get(uid).cloned();
         let (namespace, name) = name
             .map(|name| (name.namespace, name.name))
             .unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nri::Rejection;
+use nri::PluginError;
 use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
@@ -14,7 +14,7 @@ use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{PodObject, is_extended};
 
 use super::background_calls::BackgroundCalls;
-use super::{NriPlugin, Telemetry, device_edits, lock};
+use super::{NriPlugin, device_edits, lock};
 use crate::node::{ManagedNode, Sandbox};
 
 /// `Allocate` calls of device plugins, by pod, container and devices.
@@ -46,7 +46,7 @@ impl AgentDevices {
     }
 
     /// Calls `PreStartContainer` of the container's device plugins.
-    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), Rejection> {
+    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), PluginError> {
         let (host, key) = (self.host.clone(), (pod, name));
         let (pod, name) = key.clone();
         let start = move || {
@@ -55,8 +55,8 @@ impl AgentDevices {
         };
         let ready = self.starts.run(&key, DEVICE_PLUGIN_TIMEOUT, start);
         ready
-            .map_err(Rejection::new)?
-            .ok_or(Rejection::new(STILL_WAITING))
+            .map_err(PluginError::new)?
+            .ok_or(PluginError::new(STILL_WAITING))
     }
 }
 
@@ -83,10 +83,8 @@ impl NriPlugin {
                 &align::allocated_devices(&answer),
             )),
             Err(error) => {
-                let name = &pod.pod.name;
-                self.telemetry.warn(&format!(
-                    "podresources API of the kubelet failed for pod {name}, so it is not aligned to its devices: {error}"
-                ));
+                let pod = &pod.pod.name;
+                tracing::warn!(%pod, %error, "kubelet podresources API failed: pod not aligned to its devices");
                 None
             }
         }
@@ -98,7 +96,7 @@ impl NriPlugin {
         adjustment: ContainerAdjustment,
         pod: &PodUid,
         name: &ContainerName,
-    ) -> Result<ContainerAdjustment, Rejection> {
+    ) -> Result<ContainerAdjustment, PluginError> {
         let DeviceSource::Agent(agent) = &self.devices else {
             return Ok(adjustment);
         };
@@ -116,11 +114,11 @@ impl NriPlugin {
             }
         };
         let wanted = agent.allocations.run(&key, DEVICE_PLUGIN_TIMEOUT, allocate);
-        let Some(wanted) = wanted.map_err(Rejection::new)? else {
-            return Err(Rejection::new(STILL_WAITING));
+        let Some(wanted) = wanted.map_err(PluginError::new)? else {
+            return Err(PluginError::new(STILL_WAITING));
         };
         for conflict in &wanted.conflicts {
-            self.telemetry.warn(&conflict.to_string());
+            tracing::warn!(%pod, container = %name, %conflict, "device plugins disagree");
         }
         Ok(device_edits::adjust(adjustment, &wanted)?)
     }
@@ -131,9 +129,7 @@ impl NriPlugin {
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
     ) -> BTreeMap<PodUid, align::AlignedPod> {
         match &self.devices {
-            DeviceSource::Kubelet(reader) => {
-                kubelet_devices_of_new_pods(&self.node, reader, &*self.telemetry, pods)
-            }
+            DeviceSource::Kubelet(reader) => kubelet_devices_of_new_pods(&self.node, reader, pods),
             DeviceSource::Agent(_) => BTreeMap::new(),
         }
     }
@@ -143,7 +139,6 @@ impl NriPlugin {
 pub(crate) fn kubelet_devices_of_new_pods(
     node: &Mutex<ManagedNode>,
     reader: &PodResourcesClient,
-    telemetry: &dyn Telemetry,
     pods: &[(Sandbox, Option<Arc<PodObject>>)],
 ) -> BTreeMap<PodUid, align::AlignedPod> {
     let new_pods: Vec<&Arc<PodObject>> = {
@@ -160,10 +155,8 @@ pub(crate) fn kubelet_devices_of_new_pods(
     let listed = match reader.list() {
         Ok(listed) => listed,
         Err(error) => {
-            let count = new_pods.len();
-            telemetry.warn(&format!(
-                "podresources API of the kubelet failed, so {count} pods are not aligned to their devices: {error}"
-            ));
+            let pods = new_pods.len();
+            tracing::warn!(pods, %error, "kubelet podresources API failed: pods not aligned to their devices");
             return BTreeMap::new();
         }
     };

@@ -12,7 +12,7 @@ use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 use pinfold_journal::JournalLimits;
 
-/// Remembers what it was reported.
+/// Records the pods that run although they were rejected.
 #[derive(Default)]
 struct Listener(Mutex<Vec<String>>);
 
@@ -21,13 +21,14 @@ impl Telemetry for Listener {
     fn record_decision(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
     fn record_sync_change(&self, _: &SyncChange) {}
     fn record_error(&self, _: &JournaledLedgerError) {}
-    fn warn(&self, problem: &str) {
-        self.0.lock().expect("unpoisoned").push(problem.to_owned());
+    fn record_tolerated_rejection(&self, pod: &Subject<'_>, _: &str) {
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        self.0.lock().expect("unpoisoned").push(name);
     }
     fn node_changed(&self) {}
 }
 
-/// Every pod is one of guaranteed CPUs, as many as its name says.
+/// Every pod is Guaranteed, with as many CPUs as the number at the end of its UID.
 struct Numbered;
 
 impl PodSpecSource for Numbered {
@@ -120,7 +121,7 @@ impl Stage {
         let answer = self
             .runtime
             .create_container(&sandbox_of(uid), &container_of(uid))
-            .expect("let in");
+            .expect("admitted");
         let linux = answer.adjust.and_then(|adjust| adjust.linux);
         let resources = linux.and_then(|linux| linux.resources);
         let cpu: Option<LinuxCpu> = resources.and_then(|resources| resources.cpu);
@@ -129,10 +130,10 @@ impl Stage {
 }
 
 #[test]
-fn a_container_is_created_on_its_cpus_and_nobody_can_change_them() {
+fn a_container_is_created_on_its_cpus_and_an_update_does_not_change_them() {
     let mut stage = stage(true);
     let pod = sandbox_of("a-4");
-    stage.runtime.run_pod_sandbox(&pod).expect("let in");
+    stage.runtime.run_pod_sandbox(&pod).expect("admitted");
     assert_eq!(stage.cpus("a-4"), "1-2,9-10");
     let update = stage.runtime.update_container(
         &pod,
@@ -141,18 +142,21 @@ fn a_container_is_created_on_its_cpus_and_nobody_can_change_them() {
     );
     assert_eq!(update.expect("answered").update.len(), 1);
     let rejected = stage.runtime.run_pod_sandbox(&sandbox_of("b-9"));
-    let words = rejected.expect_err("too many").to_string();
-    assert!(words.contains("Pinfold: TopologyAffinityError"), "{words}");
+    let reason = rejected.expect_err("too many").to_string();
+    assert!(
+        reason.contains("Pinfold: TopologyAffinityError"),
+        "{reason}"
+    );
 }
 
 #[test]
-fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
+fn without_pinning_no_container_is_changed_and_no_pod_rejected() {
     let mut stage = stage(false);
     for uid in ["a-4", "b-9"] {
         stage
             .runtime
             .run_pod_sandbox(&sandbox_of(uid))
-            .expect("not agent to reject");
+            .expect("not rejected");
         assert_eq!(stage.cpus(uid), "", "{uid}");
     }
     let pod = sandbox_of("a-4");
@@ -166,16 +170,13 @@ fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
         .runtime
         .synchronize(both.map(sandbox_of).into(), both.map(container_of).into());
     assert_eq!(synchronized.expect("answered"), []);
-    assert!(
-        stage.later.try_recv().is_err(),
-        "nobody is reported anything"
-    );
+    assert!(stage.later.try_recv().is_err(), "no update is sent");
     let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
     assert!(
         reported.contains("default/b-9 would be rejected"),
         "{reported}"
     );
-    // What the rules gave is still written down.
+    // The decision is journaled nevertheless.
     let node = lock(&stage.runtime.node);
     assert_eq!(
         node.journaled()
@@ -187,16 +188,16 @@ fn where_somebody_else_pins_nobody_is_touched_or_rejected() {
 }
 
 #[test]
-fn an_old_sandbox_that_is_removed_takes_nothing_from_the_new_one() {
+fn removing_an_old_sandbox_does_not_release_the_pod_of_a_new_one() {
     let mut stage = stage(true);
     let old = sandbox_of("a-4");
-    stage.runtime.run_pod_sandbox(&old).expect("let in");
+    stage.runtime.run_pod_sandbox(&old).expect("admitted");
     stage.runtime.stop_pod_sandbox(&old).expect("stopped");
     let new = PodSandbox {
         id: "box-again".to_owned(),
         ..old.clone()
     };
-    stage.runtime.run_pod_sandbox(&new).expect("let in again");
+    stage.runtime.run_pod_sandbox(&new).expect("admitted again");
     stage.runtime.remove_pod_sandbox(&old).expect("removed");
     let node = lock(&stage.runtime.node);
     assert!(node.has_pod(&"a-4".into()));

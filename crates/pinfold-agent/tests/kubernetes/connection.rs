@@ -1,10 +1,10 @@
-//! Finding the server, and keeping what is secret.
+//! Kubeconfig files, in-cluster credentials, and keeping the token out of messages.
 
 use pinfold_agent::kubernetes::{Connection, ConnectionError, Kubernetes, Timing};
 use tempfile::TempDir;
 
 use crate::server::{Answer, Server, TOKEN, kubeconfig, status};
-use crate::{link, quick, remarked};
+use crate::{connect, logged, quick};
 
 fn from_text(text: &str) -> Result<Connection, ConnectionError> {
     let folder = TempDir::new().unwrap();
@@ -14,13 +14,13 @@ fn from_text(text: &str) -> Result<Connection, ConnectionError> {
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_used_is_named_with_what_to_do() {
+fn the_error_of_an_invalid_kubeconfig_names_the_cause_and_not_the_token() {
     let missing = Connection::from_kubeconfig("/does/not/exist".as_ref()).unwrap_err();
     assert!(missing.to_string().contains("/does/not/exist"), "{missing}");
     let cases = [
         (
             kubeconfig("http://x").replace("\"token\"", "}: [\"token\""),
-            "is no kubeconfig",
+            "is not a kubeconfig",
         ),
         (
             kubeconfig("http://x").replace(
@@ -40,8 +40,8 @@ fn a_kubeconfig_that_cannot_be_used_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_place_that_is_no_pod_says_so() {
-    // Tests do not run in pods; if they do, there is nothing to test.
+fn in_cluster_credentials_outside_a_pod_are_an_error() {
+    // In a pod there are credentials, and nothing to test.
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
         let error = Connection::in_cluster().unwrap_err();
         assert!(error.to_string().contains("name a kubeconfig"), "{error}");
@@ -49,31 +49,31 @@ fn a_place_that_is_no_pod_says_so() {
 }
 
 #[test]
-fn a_name_that_is_no_nodes_is_rejected_before_anything_is_sent() {
+fn an_invalid_node_name_is_rejected_before_any_request() {
     let connection = from_text(&kubeconfig("http://127.0.0.1:1")).unwrap();
     let error = Kubernetes::start(&connection, "a/../b", Timing::default(), |_| {}).unwrap_err();
     assert!(matches!(error, ConnectionError::NodeName(_)), "{error}");
 }
 
 #[test]
-fn the_token_is_sent_and_never_shown() {
+fn the_token_is_sent_and_never_logged() {
     let server = Server::start(|_| status(401, "Unauthorized"));
-    let (link, said) = link(&server, quick());
-    remarked(&said, "the rejection is told", |remark| {
-        remark.to_string().contains("token still valid")
+    let (client, log) = connect(&server, quick());
+    logged(&log, "the rejection is logged", |event| {
+        event.to_string().contains("token still valid")
     });
     assert_eq!(server.asked()[0].authorization, format!("Bearer {TOKEN}"));
     let shown = format!(
-        "{:?} {link:?} {:?}",
-        said.lock().unwrap(),
+        "{:?} {client:?} {:?}",
+        log.lock().unwrap(),
         server.connection()
     );
     assert!(!shown.contains(TOKEN), "{shown}");
 }
 
 #[test]
-fn a_server_that_never_answers_keeps_nobody_from_stopping() {
+fn the_client_stops_while_a_request_is_pending() {
     let server = Server::start(|_| Answer::Never);
-    let (link, _) = link(&server, quick());
-    drop(link);
+    let (client, _) = connect(&server, quick());
+    drop(client);
 }

@@ -1,4 +1,4 @@
-//! Events about pods.
+//! Kubernetes events about pods.
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use pinfold_agent::kubernetes::{MAX_MESSAGE, Warning};
 use serde_json::json;
 
 use crate::server::{Answer, Server, status};
-use crate::{eventually, link, quick};
+use crate::{connect, eventually, quick};
 
 const PATH: &str = "/api/v1/namespaces/default/events";
 
@@ -20,7 +20,7 @@ fn warning(pod: &str, message: &str) -> Warning {
     }
 }
 
-/// A server that takes events and does not speak of pods.
+/// A server that accepts events and never responds to other requests.
 fn server() -> Server {
     Server::start(|asked| match asked.path.starts_with(PATH) {
         true => Answer::Json(201, json!({})),
@@ -29,11 +29,11 @@ fn server() -> Server {
 }
 
 #[test]
-fn a_warning_becomes_an_event_of_the_pod_that_fits_the_server() {
+fn a_warning_becomes_a_valid_event_of_the_pod() {
     let server = server();
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     let name = format!("{}-.", "p".repeat(252));
-    link.events().warn(warning(&name, &"ä".repeat(2000)));
+    client.events().warn(warning(&name, &"ä".repeat(2000)));
     eventually("it is sent", || server.count("POST", PATH) == 1);
     let asked = server.asked();
     let event = &asked
@@ -58,15 +58,15 @@ fn a_warning_becomes_an_event_of_the_pod_that_fits_the_server() {
 }
 
 #[test]
-fn the_same_warning_again_raises_the_count_of_the_same_event() {
+fn a_repeated_warning_increments_the_count_of_the_event() {
     let server = server();
-    let (link, _) = link(&server, quick());
-    link.events().warn(warning("a", "no room"));
-    eventually("it is sent", || link.counts().events_sent.get() == 1);
+    let (client, _) = connect(&server, quick());
+    client.events().warn(warning("a", "no room"));
+    eventually("it is sent", || client.counts().events_sent.get() == 1);
     for _ in 0..4 {
-        link.events().warn(warning("a", "no room"));
+        client.events().warn(warning("a", "no room"));
     }
-    link.events().warn(warning("a", "still no room"));
+    client.events().warn(warning("a", "still no room"));
     let last = || {
         server
             .asked()
@@ -95,7 +95,7 @@ fn the_same_warning_again_raises_the_count_of_the_same_event() {
 }
 
 #[test]
-fn a_server_in_trouble_is_tried_again_and_a_rejection_is_not() {
+fn a_server_error_is_retried_and_a_rejection_is_not() {
     let answers = Mutex::new(0);
     let server = Server::start(move |asked| {
         if !asked.path.contains("/events") {
@@ -107,27 +107,27 @@ fn a_server_in_trouble_is_tried_again_and_a_rejection_is_not() {
         let mut answers = answers.lock().unwrap();
         *answers += 1;
         match *answers {
-            1 | 2 => status(500, "away"),
+            1 | 2 => status(500, "unavailable"),
             _ => Answer::Json(201, json!({})),
         }
     });
-    let (link, _) = link(&server, quick());
-    link.events().warn(warning("a", "no room"));
-    eventually("it is sent in the end", || {
-        link.counts().events_sent.get() == 1
-    });
+    let (client, _) = connect(&server, quick());
+    client.events().warn(warning("a", "no room"));
+    eventually("it is sent", || client.counts().events_sent.get() == 1);
     assert_eq!(server.count("POST", PATH), 3);
     let gone = Warning {
         namespace: "gone".to_owned(),
         ..warning("a", "no room")
     };
-    link.events().warn(gone);
-    eventually("it is dropped", || link.counts().events_dropped.get() == 1);
+    client.events().warn(gone);
+    eventually("it is dropped", || {
+        client.counts().events_dropped.get() == 1
+    });
     assert_eq!(server.count("POST", "/api/v1/namespaces/gone"), 1);
 }
 
 #[test]
-fn an_event_that_the_server_forgot_is_written_anew() {
+fn an_event_that_the_server_has_deleted_is_created_again() {
     let server =
         Server::start(
             |asked| match (asked.path.contains("/events"), asked.method.as_str()) {
@@ -136,21 +136,21 @@ fn an_event_that_the_server_forgot_is_written_anew() {
                 (false, _) => Answer::Never,
             },
         );
-    let (link, _) = link(&server, quick());
-    link.events().warn(warning("a", "no room"));
-    eventually("it is sent", || link.counts().events_sent.get() == 1);
-    link.events().warn(warning("a", "no room"));
+    let (client, _) = connect(&server, quick());
+    client.events().warn(warning("a", "no room"));
+    eventually("it is sent", || client.counts().events_sent.get() == 1);
+    client.events().warn(warning("a", "no room"));
     eventually("it is sent again", || server.count("POST", PATH) == 2);
 }
 
 #[test]
-fn more_warnings_than_anybody_reads_are_dropped_and_counted() {
+fn warnings_beyond_the_queue_limit_are_dropped_and_counted() {
     let server = Server::start(|_| Answer::Never);
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     for i in 0..1000 {
-        link.events().warn(warning("a", &format!("number {i}")));
+        client.events().warn(warning("a", &format!("number {i}")));
     }
     eventually("most are dropped", || {
-        link.counts().events_dropped.get() >= 400
+        client.counts().events_dropped.get() >= 400
     });
 }

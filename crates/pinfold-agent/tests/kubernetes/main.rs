@@ -1,4 +1,4 @@
-//! The link to the API server, with servers that forget, reject, fall silent and talk nonsense.
+//! The API server client, with servers that lose their watch history, reject requests, hang, or send invalid responses.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod connection;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_agent::kubernetes::{Kubernetes, Remark, Timing};
+use pinfold_agent::kubernetes::{Kubernetes, SyncEvent, Timing};
 use server::Server;
 
-/// Everything at once, and looking again only when told to.
+/// Short intervals, so that tests are fast, and no periodic checks.
 fn quick() -> Timing {
     Timing {
         request: Duration::from_secs(5),
@@ -27,27 +27,27 @@ fn quick() -> Timing {
     }
 }
 
-type Said = Arc<Mutex<Vec<Remark>>>;
+type Log = Arc<Mutex<Vec<SyncEvent>>>;
 
-/// A link to the server, and what it remarks.
-fn link(server: &Server, timing: Timing) -> (Kubernetes, Said) {
-    let said = Said::default();
-    let sink = Arc::clone(&said);
-    let remarks = move |remark| sink.lock().unwrap().push(remark);
-    let link = Kubernetes::start(&server.connection(), "worker-1", timing, remarks).unwrap();
-    (link, said)
+/// Starts a client of the server, with a log of its events.
+fn connect(server: &Server, timing: Timing) -> (Kubernetes, Log) {
+    let log = Log::default();
+    let sink = Arc::clone(&log);
+    let on_event = move |event| sink.lock().unwrap().push(event);
+    let client = Kubernetes::start(&server.connection(), "worker-1", timing, on_event).unwrap();
+    (client, log)
 }
 
-/// Waits until it is so; fails with what should have been.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until the condition is true, or fails with its description.
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
+    while !condition() {
         assert!(Instant::now() < deadline, "{what}");
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Waits until such a remark was made.
-fn remarked(said: &Said, what: &str, is_it: impl Fn(&Remark) -> bool) {
-    eventually(what, || said.lock().unwrap().iter().any(&is_it));
+/// Waits until a matching event was logged.
+fn logged(log: &Log, what: &str, matches: impl Fn(&SyncEvent) -> bool) {
+    eventually(what, || log.lock().unwrap().iter().any(&matches));
 }

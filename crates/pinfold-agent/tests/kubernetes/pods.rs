@@ -1,15 +1,15 @@
-//! Following the pods of the node.
+//! Listing and watching the pods of the node.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use pinfold_agent::kubernetes::Remark;
+use pinfold_agent::kubernetes::SyncEvent;
 use pinfold_core::name::PodUid;
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, status};
-use crate::{eventually, link, quick, remarked};
+use crate::{connect, eventually, logged, quick};
 
 fn pod(name: &str, uid: &str, version: &str) -> Value {
     json!({
@@ -49,7 +49,7 @@ fn bookmark(version: &str) -> String {
     )
 }
 
-/// Watches that the test holds in its hand, one after the other.
+/// Watch responses that the test sends through channels, one per watch request.
 fn watches(count: usize) -> (Vec<Sender<String>>, Mutex<Vec<Receiver<String>>>) {
     let (senders, mut receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
     receivers.reverse();
@@ -79,15 +79,15 @@ fn versions_watched(server: &Server) -> Vec<String> {
 const SHORT: Duration = Duration::from_millis(1);
 
 #[test]
-fn pods_are_listed_in_pages_then_followed_and_forgotten() {
+fn pods_are_listed_in_pages_and_then_watched() {
     let (send, receive) = watches(1);
     let server = Server::start(move |asked| match asked.query.as_str() {
         query if query.contains("watch=1") => next(&receive),
         query if query.ends_with("continue=") => listed("10", &[pod("a", "uid-a", "3")], "more/&="),
         _ => listed("10", &[pod("b", "uid-b", "4")], ""),
     });
-    let (link, _) = link(&server, quick());
-    let pods = link.pods();
+    let (client, _) = connect(&server, quick());
+    let pods = client.pods();
     eventually("both pages are known", || {
         pods.all().is_some_and(|all| all.len() == 2)
     });
@@ -109,7 +109,7 @@ fn pods_are_listed_in_pages_then_followed_and_forgotten() {
     send[0]
         .send(event("ADDED", &pod("c", "uid-c", "11")))
         .unwrap();
-    eventually("a new pod is heard of", || {
+    eventually("the added pod is in the cache", || {
         pods.get(&"uid-c".into(), SHORT).is_some()
     });
     let mut changed = pod("c", "uid-c", "12");
@@ -122,27 +122,27 @@ fn pods_are_listed_in_pages_then_followed_and_forgotten() {
     send[0]
         .send(event("DELETED", &pod("a", "uid-a", "13")))
         .unwrap();
-    eventually("a deleted pod is forgotten", || {
+    eventually("the deleted pod is removed", || {
         pods.get(&"uid-a".into(), SHORT).is_none()
     });
 }
 
 #[test]
-fn a_lost_watch_goes_on_from_the_last_version_that_was_heard_of() {
+fn a_broken_watch_resumes_from_the_last_resource_version() {
     let (mut send, receive) = watches(3);
     let server = Server::start(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[], ""),
     });
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     send[0]
         .send(event("ADDED", &pod("a", "uid-a", "11")))
         .unwrap();
     send[0].send(bookmark("20")).unwrap();
-    eventually("the pod is heard of", || {
-        link.pods().get(&"uid-a".into(), SHORT).is_some()
+    eventually("the pod is in the cache", || {
+        client.pods().get(&"uid-a".into(), SHORT).is_some()
     });
-    // The connection ends, with half of a line.
+    // The connection ends in the middle of a line.
     drop(send.remove(0));
     eventually("the next watch begins", || {
         versions_watched(&server).len() == 2
@@ -151,17 +151,17 @@ fn a_lost_watch_goes_on_from_the_last_version_that_was_heard_of() {
         .send(event("ADDED", &pod("b", "uid-b", "21")))
         .unwrap();
     eventually("nothing is missed", || {
-        link.pods().get(&"uid-b".into(), SHORT).is_some()
+        client.pods().get(&"uid-b".into(), SHORT).is_some()
     });
     drop(send.remove(0));
     eventually("and once more", || versions_watched(&server).len() == 3);
     assert_eq!(versions_watched(&server), ["10", "20", "21"]);
-    assert_eq!(link.counts().lists.get(), 1);
-    assert!(link.pods().get(&"uid-a".into(), SHORT).is_some());
+    assert_eq!(client.counts().lists.get(), 1);
+    assert!(client.pods().get(&"uid-a".into(), SHORT).is_some());
 }
 
 #[test]
-fn a_history_that_is_gone_is_listed_anew_and_pods_that_went_meanwhile_are_forgotten() {
+fn an_expired_resource_version_leads_to_a_new_list_that_removes_deleted_pods() {
     for in_stream in [false, true] {
         let (mut send, receive) = watches(1);
         let lists = Mutex::new(0);
@@ -182,23 +182,23 @@ fn a_history_that_is_gone_is_listed_anew_and_pods_that_went_meanwhile_are_forgot
                 _ => listed("30", &[pod("b", "uid-b", "29")], ""),
             }
         });
-        let (link, _) = link(&server, quick());
+        let (client, _) = connect(&server, quick());
         let gone = json!({ "type": "ERROR", "object": { "kind": "Status", "code": 410 } });
         if in_stream {
             send.remove(0).send(gone.to_string()).unwrap();
         }
-        eventually("what is there now is known", || {
-            link.pods().get(&"uid-b".into(), SHORT).is_some()
+        eventually("the new list is in the cache", || {
+            client.pods().get(&"uid-b".into(), SHORT).is_some()
         });
-        assert!(link.pods().get(&"uid-a".into(), SHORT).is_none());
-        eventually("it is followed", || {
+        assert!(client.pods().get(&"uid-a".into(), SHORT).is_none());
+        eventually("the watch starts from the new list", || {
             versions_watched(&server).last().is_some_and(|v| v == "30")
         });
     }
 }
 
 #[test]
-fn a_list_that_expires_between_two_pages_begins_again() {
+fn a_list_that_expires_between_two_pages_is_restarted() {
     let pages = Mutex::new(0);
     let server = Server::start(move |asked| {
         if asked.query.contains("watch=1") {
@@ -212,14 +212,14 @@ fn a_list_that_expires_between_two_pages_begins_again() {
             _ => listed("20", &[pod("new", "uid-new", "15")], ""),
         }
     });
-    let (link, _) = link(&server, quick());
-    eventually("the new list is known", || link.pods().all().is_some());
-    assert!(link.pods().get(&"uid-new".into(), SHORT).is_some());
-    assert!(link.pods().get(&"uid-old".into(), SHORT).is_none());
+    let (client, _) = connect(&server, quick());
+    eventually("the new list is known", || client.pods().all().is_some());
+    assert!(client.pods().get(&"uid-new".into(), SHORT).is_some());
+    assert!(client.pods().get(&"uid-old".into(), SHORT).is_none());
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_again_until_it_answers() {
+fn a_failed_list_is_retried_until_it_succeeds() {
     let answers = Mutex::new(0);
     let server = Server::start(move |asked| {
         if asked.query.contains("watch=1") {
@@ -236,25 +236,25 @@ fn a_server_in_trouble_is_asked_again_until_it_answers() {
             _ => listed("10", &[pod("a", "uid-a", "3")], ""),
         }
     });
-    let (link, said) = link(&server, quick());
+    let (client, log) = connect(&server, quick());
     eventually("the pods are known in the end", || {
-        link.pods().get(&"uid-a".into(), SHORT).is_some()
+        client.pods().get(&"uid-a".into(), SHORT).is_some()
     });
-    remarked(&said, "the trouble is told", |remark| {
-        remark.to_string().contains("etcd is away")
+    logged(&log, "the error is logged", |event| {
+        event.to_string().contains("etcd is away")
     });
-    let said = said.lock().unwrap();
-    let behind = said
+    let log = log.lock().unwrap();
+    let behind = log
         .iter()
-        .filter(|remark| matches!(remark, Remark::PodsBehind { .. }));
+        .filter(|event| matches!(event, SyncEvent::PodWatchFailed { .. }));
     assert!(
         behind.count() < 6,
-        "a failure that goes on is told once: {said:?}"
+        "a repeated failure is logged once: {log:?}"
     );
 }
 
 #[test]
-fn nonsense_in_a_watch_leads_back_to_a_list() {
+fn an_invalid_watch_event_leads_to_a_new_list() {
     let lines = [
         "not json",
         "{}",
@@ -266,27 +266,27 @@ fn nonsense_in_a_watch_leads_back_to_a_list() {
         true => next(&receive),
         false => listed("10", &[pod("a", "uid-a", "3")], ""),
     });
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     for (i, line) in lines.into_iter().enumerate() {
         send.remove(0).send(line.to_owned()).unwrap();
         let lists = u64::try_from(i).unwrap() + 2;
-        eventually(line, || link.counts().lists.get() >= lists);
+        eventually(line, || client.counts().lists.get() >= lists);
     }
-    assert!(link.pods().get(&"uid-a".into(), SHORT).is_some());
+    assert!(client.pods().get(&"uid-a".into(), SHORT).is_some());
 }
 
 #[test]
-fn an_answer_without_end_is_cut_off() {
+fn an_endless_response_is_aborted() {
     let server = Server::start(|_| Answer::Flood);
-    let (link, said) = link(&server, quick());
-    remarked(&said, "it is told", |remark| {
-        remark.to_string().contains("expected at most")
+    let (client, log) = connect(&server, quick());
+    logged(&log, "it is logged", |event| {
+        event.to_string().contains("expected at most")
     });
-    assert!(link.pods().all().is_none());
+    assert!(client.pods().all().is_none());
 }
 
 #[test]
-fn a_pod_that_makes_no_sense_is_passed_over_with_a_remark() {
+fn an_invalid_pod_is_skipped_and_logged() {
     let mut odd = pod("odd", "uid-odd", "4");
     odd["spec"]["containers"] = 7.into();
     let items = [
@@ -299,18 +299,18 @@ fn a_pod_that_makes_no_sense_is_passed_over_with_a_remark() {
         true => Answer::Never,
         false => listed("10", &items, ""),
     });
-    let (link, said) = link(&server, quick());
+    let (client, log) = connect(&server, quick());
     eventually("the other one is known", || {
-        link.pods().get(&"uid-a".into(), SHORT).is_some()
+        client.pods().get(&"uid-a".into(), SHORT).is_some()
     });
-    assert_eq!(link.pods().all().unwrap().len(), 1);
-    remarked(&said, "it is told", |remark| {
-        remark.to_string().contains("default/odd")
+    assert_eq!(client.pods().all().unwrap().len(), 1);
+    logged(&log, "it is logged", |event| {
+        event.to_string().contains("default/odd")
     });
 }
 
 #[test]
-fn a_pod_from_a_file_of_the_kubelet_is_known_by_the_kubelets_id() {
+fn a_mirror_pod_is_found_by_the_uid_of_its_static_pod() {
     let mut mirror = pod("etcd", "uid-in-the-cluster", "3");
     mirror["metadata"]["annotations"] =
         json!({ "kubernetes.io/config.mirror": "hash-of-the-file" });
@@ -320,35 +320,43 @@ fn a_pod_from_a_file_of_the_kubelet_is_known_by_the_kubelets_id() {
         true => next(&receive),
         false => listed("10", &[mirror.clone()], ""),
     });
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     eventually("it is known", || {
-        link.pods().get(&"hash-of-the-file".into(), SHORT).is_some()
+        client
+            .pods()
+            .get(&"hash-of-the-file".into(), SHORT)
+            .is_some()
     });
     assert!(
-        link.pods()
+        client
+            .pods()
             .get(&"uid-in-the-cluster".into(), SHORT)
             .is_none()
     );
     send[0].send(deleted).unwrap();
     eventually("and forgotten", || {
-        link.pods().get(&"hash-of-the-file".into(), SHORT).is_none()
+        client
+            .pods()
+            .get(&"hash-of-the-file".into(), SHORT)
+            .is_none()
     });
 }
 
 #[test]
-fn whoever_waits_for_a_pod_hears_of_it_when_it_comes_and_gives_up_when_it_does_not() {
+fn get_waits_for_the_watch_event_of_a_pod_until_its_timeout() {
     let (send, receive) = watches(1);
     let server = Server::start(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[], ""),
     });
-    let (link, _) = link(&server, quick());
+    let (client, _) = connect(&server, quick());
     assert!(
-        link.pods()
+        client
+            .pods()
             .get(&"uid-a".into(), Duration::from_secs(3600))
             .is_none()
     );
-    let pods = link.pods().clone();
+    let pods = client.pods().clone();
     let waiting = std::thread::spawn(move || {
         let mut tries = (0..120).map(|_| pods.get(&"uid-a".into(), Duration::from_secs(3600)));
         tries.find_map(|pod| pod)

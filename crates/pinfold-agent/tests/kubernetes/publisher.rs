@@ -1,10 +1,10 @@
-//! Keeping the objects of the node up to date.
+//! Publishing the objects of the node.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pinfold_agent::kubernetes::{GENERATION, Object, Remark, Report, Timing};
+use pinfold_agent::kubernetes::{GENERATION, NodeObject, NodeReport, SyncEvent, Timing};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
@@ -13,26 +13,26 @@ use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Asked, Server, status};
-use crate::{eventually, link, quick, remarked};
+use crate::{connect, eventually, logged, quick};
 
 const TOPOLOGY: &str = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/worker-1";
 const NUMA: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/worker-1";
 
-/// As much of a cluster as a publisher sees of it.
+/// A fake API server with the resources that the publisher uses.
 #[derive(Default)]
 struct Cluster {
     objects: BTreeMap<String, Value>,
     groups: BTreeMap<&'static str, Vec<&'static str>>,
     version: u64,
-    /// What becomes of the next writes instead.
+    /// Faults of the next writes.
     faults: VecDeque<Fault>,
 }
 
 enum Fault {
     Answer(u16),
-    /// Somebody else changes the object first.
+    /// Another client changes the object first.
     Overtaken,
-    /// The object is written, and the answer gets lost.
+    /// The object is written, and the response is lost.
     Lost,
 }
 
@@ -170,8 +170,8 @@ fn settings() -> Settings {
     }
 }
 
-/// What a node of eight CPUs says with these CPUs shared.
-fn report(generation: u64, shared: &str) -> Report {
+/// The report of a node with eight CPUs, of which these are the shared pool.
+fn report(generation: u64, shared: &str) -> NodeReport {
     let hardware = pinfold_hardware::open("2 sockets, 4 cores").unwrap();
     let (machine, _) = hardware.machine_within_reach().unwrap();
     let machine = &machine;
@@ -182,11 +182,11 @@ fn report(generation: u64, shared: &str) -> Report {
     let topology = node_resource_topology::publish("worker-1", machine, &occupancy, &settings());
     let facts = ReportAnnotations::of(machine, &settings(), CpuSet::new());
     let numa = volcano::publish("worker-1", machine, &occupancy, &settings(), Vec::new());
-    Report {
+    NodeReport {
         generation,
         objects: vec![
-            Object::topology(&koordinator::publish(&topology, &facts)),
-            Object::numatopology(&numa),
+            NodeObject::topology(&koordinator::publish(&topology, &facts)),
+            NodeObject::numatopology(&numa),
         ],
     }
 }
@@ -205,11 +205,11 @@ fn written(server: &Server) -> usize {
 }
 
 #[test]
-fn objects_are_created_with_their_node_as_owner_and_the_journals_number() {
+fn objects_are_created_with_the_node_as_owner_and_the_journal_generation() {
     let cluster = Cluster::both();
     let server = serve(&cluster);
-    let (link, _) = link(&server, quick());
-    link.publisher().publish(report(7, "0-7"));
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(7, "0-7"));
     eventually("both are there", || generation(&cluster, NUMA) == "7");
     let topology = object(&cluster, TOPOLOGY);
     let meta = &topology["metadata"];
@@ -220,7 +220,7 @@ fn objects_are_created_with_their_node_as_owner_and_the_journals_number() {
         "Koordinator"
     );
     assert!(meta["annotations"]["node.koordinator.sh/cpu-topology"].is_string());
-    // One object for the readers of both versions.
+    // One object serves the readers of both versions.
     assert_eq!(topology["apiVersion"], "topology.node.k8s.io/v1alpha2");
     assert_eq!(topology["topologyPolicies"], json!(["RestrictedPodLevel"]));
     assert_eq!(
@@ -235,17 +235,17 @@ fn objects_are_created_with_their_node_as_owner_and_the_journals_number() {
 }
 
 #[test]
-fn nothing_is_sent_when_nothing_changed_and_only_what_changed_otherwise() {
+fn an_unchanged_report_sends_nothing_and_a_changed_one_sends_only_the_changes() {
     let cluster = Cluster::both();
     let server = serve(&cluster);
-    let (link, _) = link(&server, quick());
-    link.publisher().publish(report(1, "0-7"));
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
     eventually("both are there", || generation(&cluster, NUMA) == "1");
     let before = server.asked().len();
     for number in 2..20 {
-        link.publisher().publish(report(number, "0-7"));
+        client.publisher().publish(report(number, "0-7"));
     }
-    link.publisher().publish(report(20, "2-7"));
+    client.publisher().publish(report(20, "2-7"));
     eventually("the change is there", || generation(&cluster, NUMA) == "20");
     let asked = server.asked().split_off(before);
     let methods: Vec<&str> = asked.iter().map(|asked| asked.method.as_str()).collect();
@@ -259,14 +259,14 @@ fn nothing_is_sent_when_nothing_changed_and_only_what_changed_otherwise() {
 }
 
 #[test]
-fn the_next_life_of_the_agent_finds_everything_as_it_left_it() {
+fn a_restarted_agent_does_not_rewrite_unchanged_objects() {
     let cluster = Cluster::both();
     let server = serve(&cluster);
-    let (first, _) = link(&server, quick());
+    let (first, _) = connect(&server, quick());
     first.publisher().publish(report(1, "0-7"));
     eventually("both are there", || generation(&cluster, NUMA) == "1");
     drop(first);
-    let (second, _) = link(&server, quick());
+    let (second, _) = connect(&server, quick());
     second.publisher().publish(report(5, "0-7"));
     eventually("both were looked at", || {
         second.counts().unchanged.get() == 2
@@ -276,15 +276,15 @@ fn the_next_life_of_the_agent_finds_everything_as_it_left_it() {
 }
 
 #[test]
-fn what_others_do_to_our_part_is_put_right_and_their_part_is_left_alone() {
+fn changes_by_others_to_owned_fields_are_reverted_and_other_fields_are_kept() {
     let cluster = Cluster::both();
     let server = serve(&cluster);
     let timing = Timing {
         check: Duration::from_millis(20),
         ..quick()
     };
-    let (link, _) = link(&server, timing);
-    link.publisher().publish(report(1, "0-7"));
+    let (client, _) = connect(&server, timing);
+    client.publisher().publish(report(1, "0-7"));
     eventually("it is there", || generation(&cluster, TOPOLOGY) == "1");
     let gpu =
         json!({ "name": "example.com/gpu", "capacity": "1", "allocatable": "1", "available": "1" });
@@ -315,12 +315,12 @@ fn what_others_do_to_our_part_is_put_right_and_their_part_is_left_alone() {
 }
 
 #[test]
-fn a_write_that_somebody_got_ahead_of_is_made_again_on_top_of_theirs() {
+fn a_conflicting_write_is_retried_with_the_new_resource_version() {
     let cluster = Cluster::both();
     cluster.lock().unwrap().faults.extend([Fault::Overtaken]);
     let server = serve(&cluster);
-    let (link, _) = link(&server, quick());
-    link.publisher().publish(report(1, "0-7"));
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
     eventually("created in spite of it", || {
         generation(&cluster, TOPOLOGY) == "1"
     });
@@ -330,7 +330,7 @@ fn a_write_that_somebody_got_ahead_of_is_made_again_on_top_of_theirs() {
         .unwrap()
         .faults
         .extend([Fault::Overtaken, Fault::Overtaken]);
-    link.publisher().publish(report(2, "4-7"));
+    client.publisher().publish(report(2, "4-7"));
     eventually("changed in spite of it", || {
         generation(&cluster, TOPOLOGY) == "2"
     });
@@ -341,54 +341,54 @@ fn a_write_that_somebody_got_ahead_of_is_made_again_on_top_of_theirs() {
 }
 
 #[test]
-fn a_server_in_trouble_gets_the_latest_report_when_it_is_well_again() {
+fn after_server_errors_the_latest_report_is_written() {
     let cluster = Cluster::both();
     let faults = [500, 503, 429, 409, 409, 409, 409].map(Fault::Answer);
     cluster.lock().unwrap().faults.extend(faults);
     cluster.lock().unwrap().faults.push_back(Fault::Lost);
     let server = serve(&cluster);
-    let (link, said) = link(&server, quick());
-    link.publisher().publish(report(1, "0-7"));
-    link.publisher().publish(report(2, "6-7"));
+    let (client, log) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    client.publisher().publish(report(2, "6-7"));
     eventually("the latest is there", || {
         object(&cluster, NUMA)["spec"]["numares"]["cpu"]["allocatable"] == "6-7"
     });
     eventually("both are", || !object(&cluster, TOPOLOGY).is_null());
-    remarked(&said, "the trouble is told", |remark| {
-        matches!(remark, Remark::NotPublished { .. })
+    logged(&log, "the error is logged", |event| {
+        matches!(event, SyncEvent::PublishFailed { .. })
     });
 }
 
 #[test]
-fn a_cluster_with_the_older_version_only_gets_that_one() {
+fn an_object_is_written_in_the_older_version_if_only_that_is_served() {
     let cluster = Cluster::with(&[("topology.node.k8s.io", &["v1alpha1"])]);
     let server = serve(&cluster);
-    let (link, said) = link(&server, quick());
-    link.publisher().publish(report(3, "0-7"));
+    let (client, log) = connect(&server, quick());
+    client.publisher().publish(report(3, "0-7"));
     let path = TOPOLOGY.replace("v1alpha2", "v1alpha1");
     eventually("it is there", || generation(&cluster, &path) == "3");
     let topology = object(&cluster, &path);
     assert_eq!(topology["apiVersion"], "topology.node.k8s.io/v1alpha1");
     assert_eq!(topology["topologyPolicies"], json!(["RestrictedPodLevel"]));
-    remarked(&said, "what is missing is told", |remark| {
-        remark
+    logged(&log, "the missing resource is logged", |event| {
+        event
             .to_string()
             .contains("does not serve numatopologies.nodeinfo.volcano.sh")
     });
 }
 
 #[test]
-fn a_definition_that_comes_later_is_noticed() {
+fn a_resource_that_is_served_later_is_published() {
     let cluster = Cluster::with(&[]);
     let server = serve(&cluster);
     let timing = Timing {
         check: Duration::from_millis(20),
         ..quick()
     };
-    let (link, said) = link(&server, timing);
-    link.publisher().publish(report(3, "0-7"));
-    remarked(&said, "both are missed", |remark| {
-        remark.to_string().contains("does not serve")
+    let (client, log) = connect(&server, timing);
+    client.publisher().publish(report(3, "0-7"));
+    logged(&log, "both are missed", |event| {
+        event.to_string().contains("does not serve")
     });
     assert_eq!(written(&server), 0);
     let groups = [
@@ -403,7 +403,7 @@ fn a_definition_that_comes_later_is_noticed() {
 }
 
 #[test]
-fn a_node_that_is_not_registered_yet_is_waited_for() {
+fn publishing_waits_until_the_node_is_registered() {
     let cluster = Cluster::both();
     let node = cluster
         .lock()
@@ -412,17 +412,17 @@ fn a_node_that_is_not_registered_yet_is_waited_for() {
         .remove("/api/v1/nodes/worker-1")
         .unwrap();
     let server = serve(&cluster);
-    let (link, said) = link(&server, quick());
-    link.publisher().publish(report(1, "0-7"));
-    remarked(&said, "it is told", |remark| {
-        remark.to_string().contains("/api/v1/nodes/worker-1")
+    let (client, log) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    logged(&log, "it is logged", |event| {
+        event.to_string().contains("/api/v1/nodes/worker-1")
     });
     cluster.lock().unwrap().put("/api/v1/nodes/worker-1", node);
     eventually("it is there", || generation(&cluster, NUMA) == "1");
 }
 
 #[test]
-fn an_object_that_makes_no_sense_is_no_reason_to_stop() {
+fn an_invalid_object_does_not_stop_the_publisher() {
     let cluster = Cluster::both();
     let server = {
         let cluster = Arc::clone(&cluster);
@@ -443,8 +443,8 @@ fn an_object_that_makes_no_sense_is_no_reason_to_stop() {
             }
         })
     };
-    let (link, _) = link(&server, quick());
-    link.publisher().publish(report(1, "0-7"));
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
     eventually("it is there in the end", || {
         generation(&cluster, TOPOLOGY) == "1"
     });

@@ -1,4 +1,4 @@
-//! A small HTTP server that answers as it is told to.
+//! A small HTTP server whose responses the tests choose.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,9 +10,9 @@ use pinfold_apiserver::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(crate) const TOKEN: &str = "a-token-that-nobody-may-see";
+pub(crate) const TOKEN: &str = "a-token-that-must-not-be-logged";
 
-/// What was asked.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -23,15 +23,15 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// What is answered.
+/// A response.
 pub(crate) enum Answer {
     Json(u16, Value),
     Text(u16, String),
-    /// Lines as they come; the answer ends with the sender.
+    /// Lines from a channel; the response ends when the sender is dropped.
     Lines(Receiver<String>),
-    /// Nothing, for ever.
+    /// No response, while the connection stays open.
     Never,
-    /// Bytes without end.
+    /// An endless body.
     Flood,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
-    /// How often something was asked with this method, below this path.
+    /// Number of requests with this method and path prefix.
     pub(crate) fn count(&self, method: &str, path: &str) -> usize {
         let asked = self.asked();
         let matching = asked
@@ -91,7 +91,7 @@ pub(crate) fn kubeconfig(url: &str) -> String {
     .to_string()
 }
 
-/// A rejection in the words of an API server.
+/// An error response of an API server.
 pub(crate) fn status(code: u16, message: &str) -> Answer {
     let body = json!({ "kind": "Status", "code": code, "message": message });
     Answer::Json(code, body)
@@ -104,7 +104,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer, log: &Mutex<Vec<A
     };
     log.lock().unwrap().push(asked.clone());
     let mut stream = stream;
-    // A client that went away is none of our business.
+    // The client may have disconnected.
     let _ = write(&mut stream, answer(&asked));
 }
 

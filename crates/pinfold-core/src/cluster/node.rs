@@ -98,7 +98,7 @@ enum DialectUndo {
 }
 
 /// What a node reserved for a pod.
-pub(super) struct NodeReservation {
+pub(super) struct ReservedOnNode {
     pub(super) cpus: CpuSet,
     pub(super) amounts: TakenAmounts,
     pub(super) numa: NodeSet,
@@ -121,8 +121,8 @@ impl ClusterNode {
     #[must_use]
     pub fn kubelet(ledger: Ledger, allocatable: Amounts) -> Self {
         let mut used = Amounts::new();
-        for resident in ledger.state().admitted_pods().values() {
-            resources_fit::add_pod(&mut used, &Amounts::of(&effective_requests(&resident.pod)));
+        for admitted in ledger.state().admitted_pods().values() {
+            resources_fit::add_pod(&mut used, &Amounts::of(&effective_requests(&admitted.pod)));
         }
         Self {
             dialect: Dialect::Kubelet(Box::new(ledger)),
@@ -264,7 +264,7 @@ impl ClusterNode {
         &mut self,
         request: &PodRequest,
         prefilter: &mut PrefilterCache<'_>,
-    ) -> Result<NodeReservation, NodeRejection> {
+    ) -> Result<ReservedOnNode, NodeRejection> {
         let short = resources_fit::shortages(request.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
             return Err(NodeRejection::Insufficient(short));
@@ -289,7 +289,7 @@ impl ClusterNode {
             dialect: reserved.undo,
         };
         resources_fit::add_pod(&mut self.used, request.requests());
-        Ok(NodeReservation {
+        Ok(ReservedOnNode {
             cpus: reserved.cpus,
             amounts: reserved.amounts,
             numa: reserved.numa,
@@ -321,7 +321,7 @@ impl ClusterNode {
     }
 
     /// Releases what a pod holds.
-    pub(super) fn release(&mut self, pod: &PodUid, held: &PodHoldings) {
+    pub(super) fn release(&mut self, pod: &PodUid, held: &PodReservation) {
         resources_fit::subtract_pod(&mut self.used, &held.requests);
         match &mut self.dialect {
             Dialect::Kubelet(ledger) => kubelet::release(ledger, pod),
@@ -356,7 +356,7 @@ impl ClusterNode {
 
 /// What a pod holds on a node, to release it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct PodHoldings {
+pub(super) struct PodReservation {
     pub(super) requests: Amounts,
     /// The requests that Koordinator's plugin counts.
     pub(super) koordinator: Amounts,

@@ -27,7 +27,7 @@ pub struct NodeView {
 }
 
 /// The NUMA node, socket and core of one CPU. The key of a core is any value that orders cores.
-struct CpuLocation {
+struct ListedCpu {
     cpu: CpuId,
     node: NodeId,
     socket: u32,
@@ -168,12 +168,12 @@ fn other_pods(cpus: CpuSet) -> Holder {
     }
 }
 
-fn locations_from_report(report: &KoordinatorReport) -> Vec<CpuLocation> {
+fn locations_from_report(report: &KoordinatorReport) -> Vec<ListedCpu> {
     let topology = &report.topology;
     let location = |cpu| {
         let (core, node, socket) = topology.where_is(cpu)?;
         let socket = u32::try_from(socket).ok()?;
-        Some(CpuLocation {
+        Some(ListedCpu {
             cpu,
             node: NodeId::new(node).ok()?,
             socket,
@@ -183,12 +183,12 @@ fn locations_from_report(report: &KoordinatorReport) -> Vec<CpuLocation> {
     topology.all().iter().filter_map(location).collect()
 }
 
-fn locations_from_detail(detail: &CpuDetail) -> Vec<CpuLocation> {
+fn locations_from_detail(detail: &CpuDetail) -> Vec<ListedCpu> {
     let mut locations = Vec::new();
     for core in detail.cores() {
         for cpu in &core.cpus {
             let home = detail.nodes().iter().find(|node| node.cpus.contains(cpu));
-            locations.extend(home.map(|home| CpuLocation {
+            locations.extend(home.map(|home| ListedCpu {
                 cpu,
                 node: home.id,
                 socket: core.id.socket,
@@ -200,7 +200,7 @@ fn locations_from_detail(detail: &CpuDetail) -> Vec<CpuLocation> {
 }
 
 /// The machine with these CPUs; `None` if there are none.
-fn machine(locations: Vec<CpuLocation>, memory: impl Fn(NodeId) -> u64) -> Option<Machine> {
+fn machine(locations: Vec<ListedCpu>, memory: impl Fn(NodeId) -> u64) -> Option<Machine> {
     let mut nodes = BTreeMap::<NodeId, BTreeMap<(u32, i64), Vec<CpuId>>>::new();
     let (mut cpus, mut sockets) = (0, Vec::new());
     for location in locations {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::evaluation::NodeRejection;
-use super::node::{NodeUndo, PodHoldings};
+use super::node::{NodeUndo, PodReservation};
 use super::prefilter_cache::PrefilterCache;
 use super::{Cluster, PlacedPod, PodRequest};
 use crate::cpu_set::CpuSet;
@@ -220,7 +220,7 @@ impl Cluster {
         self.last_generation = next;
         let placed = PlacedPod {
             node: node.clone(),
-            holdings: PodHoldings {
+            holdings: PodReservation {
                 requests: request.requests().clone(),
                 koordinator: request.koordinator().requests.clone(),
                 cpus: reserved.cpus.clone(),

@@ -18,7 +18,7 @@ pub enum RejectionSummary {
         /// The resource.
         resource: ResourceName,
         /// The requested amount: CPUs, bytes or devices.
-        asked: u64,
+        requested: u64,
         /// The number of NUMA nodes that it has to fit on.
         nodes: usize,
         /// The largest amount that is free on that many NUMA nodes.
@@ -29,14 +29,14 @@ pub enum RejectionSummary {
     /// `full-pcpus-only`: the request is not a multiple of the CPUs of a core. An empty node would reject it too.
     PartOfCore {
         /// The requested CPUs.
-        asked: usize,
+        requested: usize,
         /// The number of CPUs of a core.
         per_core: usize,
     },
     /// `full-pcpus-only`: too few whole cores are free.
     WholeCores {
         /// The requested CPUs.
-        asked: usize,
+        requested: usize,
         /// The number of CPUs of cores that are free as a whole.
         free: usize,
     },
@@ -45,7 +45,7 @@ pub enum RejectionSummary {
         /// The resource.
         resource: ResourceName,
         /// The requested amount.
-        asked: u64,
+        requested: u64,
         /// The free amount.
         free: u64,
     },
@@ -65,7 +65,7 @@ impl RejectionSummary {
                 per_core,
             })) => {
                 return Some(RejectionSummary::PartOfCore {
-                    asked: requested,
+                    requested,
                     per_core,
                 });
             }
@@ -75,7 +75,7 @@ impl RejectionSummary {
                 ..
             })) => {
                 return Some(RejectionSummary::WholeCores {
-                    asked: requested,
+                    requested,
                     free: available,
                 });
             }
@@ -86,7 +86,7 @@ impl RejectionSummary {
         let facts = short.next().or_else(|| explanation.shortage.first())?;
         Some(RejectionSummary::Whole {
             resource: facts.resource.clone(),
-            asked: facts.requested,
+            requested: facts.requested,
             free: facts.free,
         })
     }
@@ -110,7 +110,7 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummar
         if facts.requested > most {
             return Some(RejectionSummary::Aligned {
                 resource: facts.resource.clone(),
-                asked: facts.requested,
+                requested: facts.requested,
                 nodes: width,
                 most,
             });
@@ -159,12 +159,12 @@ impl fmt::Display for RejectionSummary {
         match self {
             RejectionSummary::Aligned {
                 resource,
-                asked,
+                requested,
                 nodes,
                 most,
             } => {
-                let (asked, most) = (
-                    amount(resource, *asked, false),
+                let (requested, most) = (
+                    amount(resource, *requested, false),
                     amount(resource, *most, true),
                 );
                 let places = match nodes {
@@ -173,30 +173,33 @@ impl fmt::Display for RejectionSummary {
                 };
                 write!(
                     f,
-                    "{resource}: {asked} asked, at most {most} free on {places}"
+                    "{resource}: {requested} asked, at most {most} free on {places}"
                 )
             }
             RejectionSummary::Together(resources) => {
                 let names: Vec<&str> = resources.iter().map(ResourceName::as_str).collect();
                 write!(f, "{} not free on the same NUMA nodes", names.join(" and "))
             }
-            RejectionSummary::PartOfCore { asked, per_core } => write!(
+            RejectionSummary::PartOfCore {
+                requested,
+                per_core,
+            } => write!(
                 f,
-                "cpu: {asked} asked, and only whole cores of {per_core} CPUs are handed out"
+                "cpu: {requested} asked, and only whole cores of {per_core} CPUs are assigned"
             ),
-            RejectionSummary::WholeCores { asked, free } => {
-                write!(f, "cpu: {asked} asked, {free} free on whole cores")
+            RejectionSummary::WholeCores { requested, free } => {
+                write!(f, "cpu: {requested} asked, {free} free on whole cores")
             }
             RejectionSummary::Whole {
                 resource,
-                asked,
+                requested,
                 free,
             } => {
-                let (asked, free) = (
-                    amount(resource, *asked, false),
+                let (requested, free) = (
+                    amount(resource, *requested, false),
                     amount(resource, *free, true),
                 );
-                write!(f, "{resource}: {asked} asked, {free} can be handed out")
+                write!(f, "{resource}: {requested} asked, {free} free")
             }
         }
     }

@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 
-use super::take::CpuOrder;
+use super::take::CpuSortingStrategy;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
 use crate::machine::cpu_levels::CoreChild;
@@ -32,7 +32,7 @@ pub(super) struct CpuAccumulator<'a> {
     wanted: usize,
     /// The number of CPUs counted as taken. With the kubelet's defects this can be more than were taken.
     counted: usize,
-    order: CpuOrder,
+    order: CpuSortingStrategy,
     fidelity: Fidelity,
 }
 
@@ -41,7 +41,7 @@ impl<'a> CpuAccumulator<'a> {
         topology: &'a CpuTopology,
         available: &CpuSet,
         wanted: usize,
-        order: CpuOrder,
+        order: CpuSortingStrategy,
         fidelity: Fidelity,
     ) -> Self {
         Self {
@@ -170,7 +170,7 @@ impl<'a> CpuAccumulator<'a> {
         let topology = self.topology;
         let begin = self.free.clone();
         match self.order {
-            CpuOrder::Packed => {
+            CpuSortingStrategy::Packed => {
                 for parent in self.parents_of_cores() {
                     for (_, at) in self.cores(parent, &begin, |_, _| true) {
                         let threads = &topology.levels().threads_of_core[at];
@@ -183,7 +183,7 @@ impl<'a> CpuAccumulator<'a> {
                     }
                 }
             }
-            CpuOrder::Spread => {
+            CpuSortingStrategy::Spread => {
                 for at in self.sockets() {
                     for cpu in &(&topology.sockets()[at].cpus & &begin) {
                         self.take_single(cpu);

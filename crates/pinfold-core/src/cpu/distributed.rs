@@ -8,7 +8,7 @@
 use super::accumulator::CpuAccumulator;
 use super::distribution::{DistributionPlan, DistributionSearch};
 use super::packed::{PackingOptions, take_packed};
-use super::take::{CpuOrder, TakeError};
+use super::take::{CpuSortingStrategy, TakeError};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
@@ -22,11 +22,11 @@ pub fn take_distributed(
     available: &CpuSet,
     count: usize,
     group: usize,
-    order: CpuOrder,
+    order: CpuSortingStrategy,
     fidelity: Fidelity,
 ) -> Result<CpuSet, TakeError> {
     let group = match group {
-        0 if fidelity.crashes_where_the_original_does() => return Err(TakeError::Crashes),
+        0 if fidelity.crashes_like_the_kubelet() => return Err(TakeError::Crashes),
         0 => 1,
         some => some,
     };

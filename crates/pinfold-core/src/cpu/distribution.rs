@@ -97,7 +97,7 @@ impl DistributionSearch {
             group,
             range: nodes_needed(topology, distinct, count, group),
             fidelity,
-            steps_left: match fidelity.loops_where_the_original_does() {
+            steps_left: match fidelity.loops_like_the_kubelet() {
                 true => EXACT_STEPS,
                 false => SOUND_STEPS,
             },
@@ -111,7 +111,7 @@ impl DistributionSearch {
             match self.try_width(width, &mut best) {
                 Ok(()) => {}
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Exhausted) if self.fidelity.loops_where_the_original_does() => {
+                Err(Stop::Exhausted) if self.fidelity.loops_like_the_kubelet() => {
                     return Err(TakeError::TooManyCombinations { steps: EXACT_STEPS });
                 }
                 Err(Stop::Exhausted) if best.is_none() => {
@@ -268,7 +268,7 @@ impl DistributionSearch {
         groups: usize,
     ) -> Result<Option<i64>, TakeError> {
         let group = signed(self.group);
-        let enough = match self.fidelity.loops_where_the_original_does() {
+        let enough = match self.fidelity.loops_like_the_kubelet() {
             true => circle.iter().map(|&at| left[at]).sum::<i64>() / group,
             false => circle.iter().map(|&at| left[at] / group).sum(),
         };
@@ -277,18 +277,18 @@ impl DistributionSearch {
         }
         let mut left = *left;
         let mut change = 0;
-        let mut to_give = groups;
-        while to_give > 0 {
-            let before = to_give;
+        let mut groups_left = groups;
+        while groups_left > 0 {
+            let before = groups_left;
             for &at in circle {
-                if to_give > 0 && left[at] >= group {
+                if groups_left > 0 && left[at] >= group {
                     change -= self.deviation(left[at]);
                     left[at] -= group;
                     change += self.deviation(left[at]);
-                    to_give -= 1;
+                    groups_left -= 1;
                 }
             }
-            if to_give == before {
+            if groups_left == before {
                 return Err(TakeError::NeverReturns);
             }
         }

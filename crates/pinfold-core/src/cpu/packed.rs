@@ -4,7 +4,7 @@
 //! cores, then single CPUs. Mirrors `takeByTopologyNUMAPacked`.
 
 use super::accumulator::CpuAccumulator;
-use super::take::{CpuOrder, TakeError};
+use super::take::{CpuSortingStrategy, TakeError};
 use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
@@ -13,7 +13,7 @@ use crate::machine::cpus::CpuTopology;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackingOptions {
     /// The order in which single CPUs are taken.
-    pub order: CpuOrder,
+    pub order: CpuSortingStrategy,
     /// Whether to stay inside one L3 cache where possible.
     pub align_by_cache: bool,
 }
@@ -43,7 +43,7 @@ pub fn take_packed(
     if options.align_by_cache && !accumulator.is_satisfied() {
         take_by_cache(&mut accumulator, fidelity)?;
     }
-    if options.order == CpuOrder::Packed && !accumulator.is_satisfied() {
+    if options.order == CpuSortingStrategy::Packed && !accumulator.is_satisfied() {
         accumulator.take_whole_cores();
     }
     if !accumulator.is_satisfied() {
@@ -88,7 +88,7 @@ fn take_part_of_cache(
 ) -> Result<(), TakeError> {
     let levels = accumulator.topology.levels();
     let per_core = match accumulator.topology.cpus_per_core() {
-        0 if fidelity.crashes_where_the_original_does() => return Err(TakeError::Crashes),
+        0 if fidelity.crashes_like_the_kubelet() => return Err(TakeError::Crashes),
         0 => 1,
         some => some,
     };

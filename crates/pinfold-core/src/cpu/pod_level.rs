@@ -126,10 +126,10 @@ impl StaticCpus {
         let budget = demand::pod_cpus(pod, self.pod_level);
         let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
         let mut exclusive = 0_usize;
-        let mut somebody_shares = false;
+        let mut needs_shared_pool = false;
         for container in &pod.init_containers {
             match (count(container), container.restartable) {
-                (0, true) => somebody_shares = true,
+                (0, true) => needs_shared_pool = true,
                 (0, false) if exclusive >= budget => return Err(CpuError::NothingLeftForInit),
                 (_, false) => {}
                 (count, true) => exclusive = exclusive.saturating_add(count),
@@ -137,11 +137,11 @@ impl StaticCpus {
         }
         for container in &pod.containers {
             match count(container) {
-                0 => somebody_shares = true,
+                0 => needs_shared_pool = true,
                 count => exclusive = exclusive.saturating_add(count),
             }
         }
-        match somebody_shares && exclusive >= budget {
+        match needs_shared_pool && exclusive >= budget {
             true => Err(CpuError::NothingLeftToShare),
             false => Ok(()),
         }

@@ -15,7 +15,7 @@ use super::error::{CpuError, CpuPolicyError};
 use super::options::CpuOptions;
 use super::packed::{PackingOptions, take_packed};
 use super::state::{CpuEdits, CpuState};
-use super::take::{CpuOrder, TakeError};
+use super::take::{CpuSortingStrategy, TakeError};
 use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
 use crate::demand::{self, PodLevel};
 use crate::fidelity::Fidelity;
@@ -146,7 +146,7 @@ impl StaticCpus {
         let mut all = CpuSet::new();
         for cpu in cpus {
             let unknown = CpuPolicyError::UnknownReserved(i64::from(cpu.get()));
-            let place = self.topology.location(cpu).ok_or(unknown)?;
+            let place = self.topology.cpu_info(cpu).ok_or(unknown)?;
             all |= &self.topology.cpus_of_core(place.core);
         }
         Ok(all)
@@ -326,7 +326,7 @@ impl StaticCpus {
                 per_core,
             });
         }
-        let available = match self.fidelity.hands_out_split_cores() {
+        let available = match self.fidelity.assigns_split_cores() {
             true => (state.shared() - &self.reserved_physical).len(),
             false => (&supply.free | &supply.reuse).len(),
         };
@@ -342,7 +342,7 @@ impl StaticCpus {
 
     fn group_size(&self) -> Result<usize, TakeError> {
         match self.topology.cpus_per_core() {
-            0 if self.fidelity.crashes_where_the_original_does() => Err(TakeError::Crashes),
+            0 if self.fidelity.crashes_like_the_kubelet() => Err(TakeError::Crashes),
             some => Ok(some.max(1)),
         }
     }
@@ -362,7 +362,7 @@ impl StaticCpus {
             rest -= &chosen;
         }
         chosen |= &self.take(&rest, count.saturating_sub(chosen.len()))?;
-        if self.options.full_pcpus_only && !self.fidelity.hands_out_split_cores() {
+        if self.options.full_pcpus_only && !self.fidelity.assigns_split_cores() {
             // Cores have different sizes: the number was right, but a core had to be split.
             let whole = self.whole_cores(&chosen);
             if whole != chosen {
@@ -398,8 +398,8 @@ impl StaticCpus {
     /// Mirrors `takeByTopology`.
     pub(super) fn take(&self, available: &CpuSet, count: usize) -> Result<CpuSet, TakeError> {
         let order = match self.options.distribute_across_cores {
-            true => CpuOrder::Spread,
-            false => CpuOrder::Packed,
+            true => CpuSortingStrategy::Spread,
+            false => CpuSortingStrategy::Packed,
         };
         let topology = &self.topology;
         if self.options.distribute_across_numa {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The order in which single CPUs are taken. Mirrors `CPUSortingStrategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CpuOrder {
+pub enum CpuSortingStrategy {
     /// Core by core, whole cores first.
     #[default]
     Packed,

@@ -1,7 +1,7 @@
-//! Rules of the CPU manager by example, and what sound decisions promise on any machine.
+//! Rules of the CPU manager by example, and properties of sound decisions on any machine.
 
 mod examples;
 mod machines;
 mod pod_level;
-mod promises;
+mod properties;
 mod taking;

@@ -107,8 +107,10 @@ pub trait PreferredAllocation {
     ///
     /// # Errors
     /// With a message for people.
-    fn preferred(&mut self, ask: PreferredAllocationQuery<'_>)
-    -> Result<Option<DeviceSet>, String>;
+    fn preferred(
+        &mut self,
+        query: PreferredAllocationQuery<'_>,
+    ) -> Result<Option<DeviceSet>, String>;
 }
 
 impl<F> PreferredAllocation for F
@@ -117,9 +119,9 @@ where
 {
     fn preferred(
         &mut self,
-        ask: PreferredAllocationQuery<'_>,
+        query: PreferredAllocationQuery<'_>,
     ) -> Result<Option<DeviceSet>, String> {
-        self(ask)
+        self(query)
     }
 }
 
@@ -320,13 +322,13 @@ impl DeviceChoice<'_> {
 
     /// Adds the devices that the plugin prefers among `devices`.
     fn add_preferred(&mut self, devices: &DeviceSet) -> Result<(), DeviceError> {
-        let ask = PreferredAllocationQuery {
+        let query = PreferredAllocationQuery {
             resource: self.resource,
             available: &(devices | &self.chosen),
             must_include: &self.chosen,
             size: self.size,
         };
-        let advice = self.plugins.preferred(ask);
+        let advice = self.plugins.preferred(query);
         let advice = advice.map_err(|message| DeviceError::NoAdvice { message })?;
         if let Some(advice) = advice {
             self.take([&(&advice & devices)]);

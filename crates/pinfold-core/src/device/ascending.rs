@@ -43,11 +43,11 @@ mod tests {
         #[test]
         fn ascending_lookups_find_what_a_set_finds(
             list in prop::collection::btree_set("[a-c]{0,2}", 0..8),
-            asked in prop::collection::btree_set("[a-c]{0,2}", 0..8),
+            looked_up in prop::collection::btree_set("[a-c]{0,2}", 0..8),
         ) {
             let list: BTreeSet<DeviceId> = list.into_iter().map(DeviceId::from).collect();
             let mut walk = Ascending::new(list.iter());
-            for id in asked.into_iter().map(DeviceId::from) {
+            for id in looked_up.into_iter().map(DeviceId::from) {
                 prop_assert_eq!(walk.contains(&id), list.contains(&id));
             }
         }

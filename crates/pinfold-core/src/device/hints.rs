@@ -61,11 +61,11 @@ fn rows(
     limits: &ResourceList,
     hints: impl Fn(&ResourceName, i64) -> ResourceHints,
 ) -> ProviderHints {
-    let asked = limits
+    let requested = limits
         .iter()
         .filter(|(resource, _)| pool.is_device(state, resource));
     ProviderHints {
-        rows: asked
+        rows: requested
             .map(|(resource, amount)| (resource.clone(), hints(resource, amount.value())))
             .collect(),
     }
@@ -143,11 +143,11 @@ impl Matching {
             .collect();
         let named = candidates
             .iter()
-            .fold(NodeSet::EMPTY, |all, seat| all | seat.nodes);
+            .fold(NodeSet::EMPTY, |all, device| all | device.nodes);
         let known = named & nodes;
         let universe = if known.is_empty() { nodes } else { known };
-        for seat in &mut candidates {
-            seat.nodes = seat.nodes & universe;
+        for device in &mut candidates {
+            device.nodes = device.nodes & universe;
         }
         Self {
             universe,
@@ -157,7 +157,10 @@ impl Matching {
     }
 
     fn available(&self) -> usize {
-        self.devices.iter().filter(|seat| seat.available).count()
+        self.devices
+            .iter()
+            .filter(|device| device.available)
+            .count()
     }
 
     /// The masks that contain all reusable devices, and together with the available ones enough.
@@ -175,8 +178,8 @@ impl Matching {
         let need = self.request.saturating_sub(must_lie_in.len() as u64);
         let mut thresholds: SmallVec<[Threshold; 2]> = SmallVec::new();
         if need > 0 {
-            let available = self.devices.iter().filter(|seat| seat.available);
-            thresholds.push(count(need, available.map(|seat| seat.nodes)));
+            let available = self.devices.iter().filter(|device| device.available);
+            thresholds.push(count(need, available.map(|device| device.nodes)));
         }
         let mut forced = NodeSet::EMPTY;
         for nodes in must_lie_in {
@@ -205,7 +208,7 @@ impl Matching {
 
     /// The number of nodes the request needs if every device is free and healthy.
     fn width_when_empty(&self) -> usize {
-        let all = count(self.request, self.devices.iter().map(|seat| seat.nodes));
+        let all = count(self.request, self.devices.iter().map(|device| device.nodes));
         narrowest(&all, self.universe)
     }
 }

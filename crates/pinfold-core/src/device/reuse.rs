@@ -29,11 +29,11 @@ impl ReusableDevices {
 
     /// Records the allocation of `container`, whose devices are in `state`.
     pub fn after(&mut self, pod: &Pod, container: &Container, state: &DeviceState) {
-        let leaves = pod.is_finishing_init(&container.name);
+        let is_reusable = pod.is_finishing_init(&container.name);
         let held = state.container(&pod.uid, &container.name);
         for (resource, devices) in held.into_iter().flatten() {
             let reusable = self.devices.entry(resource.clone()).or_default();
-            match leaves {
+            match is_reusable {
                 true => reusable.extend(devices.iter().cloned()),
                 false => reusable.retain(|device| !devices.contains(device)),
             }

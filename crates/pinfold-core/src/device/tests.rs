@@ -1,4 +1,4 @@
-//! Tests of the device manager as a whole: rules as tables, promises as properties.
+//! Tests of the device manager as a whole: rules as tables, invariants as properties.
 
 use proptest::prelude::*;
 
@@ -62,7 +62,7 @@ fn pod(uid: &str, init_containers: Vec<Container>, containers: Vec<Container>) -
     }
 }
 
-fn give(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {
+fn assign(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {
     let edit = DeviceEdit {
         pod: pod.into(),
         container: container.into(),
@@ -73,7 +73,7 @@ fn give(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {
     state.apply(&edit).expect("it held nothing");
 }
 
-/// Gives every container of the pod its devices in turn; all edits, or the error and no change.
+/// Allocates the devices of every container of the pod in order; all edits, or the error and no change.
 fn admit(
     pool: &DevicePool,
     state: &mut DeviceState,
@@ -130,7 +130,7 @@ fn any_pool() -> impl Strategy<Value = DevicePool> {
     })
 }
 
-/// The hint list as its definition reads, one mask after the other.
+/// The list of hints by definition, one mask after the other.
 fn listed(
     pool: &DevicePool,
     available: &DeviceSet,
@@ -203,8 +203,8 @@ proptest! {
             };
             state.apply(&edit).expect("it held nothing");
         }
-        let asked = i64::try_from(request).expect("small");
-        let pod = pod("pod", vec![], vec![container("c", asked)]);
+        let requested = i64::try_from(request).expect("small");
+        let pod = pod("pod", vec![], vec![container("c", requested)]);
         let reusable = ReusableDevices::from(DevicesByResource::from([(gpu(), left.clone())]));
         let hints = container_hints(&pool, &state, &pod, &pod.containers[0], &reusable);
 
@@ -229,7 +229,7 @@ proptest! {
         let affinity = affinity.map(|ids| nodes(&ids));
         let mut state = DeviceState::default();
         let mut admitted = Vec::new();
-        for (index, (inits, apps, leaves)) in pods.into_iter().enumerate() {
+        for (index, (inits, apps, is_released)) in pods.into_iter().enumerate() {
             let inits = inits.into_iter().enumerate().map(|(i, (gpus, restartable))| Container {
                 restartable,
                 ..container(&format!("i{i}"), gpus)
@@ -241,22 +241,22 @@ proptest! {
             if let Ok(edits) = admit(&pool, &mut state, &pod, affinity) {
                 for container in pod.all_containers() {
                     let held = state.held(&pod.uid, &container.name, &gpu()).map_or(0, BTreeSet::len);
-                    let asked = container.limits[&gpu()].value();
-                    prop_assert_eq!(i64::try_from(held), Ok(asked), "never more or less than asked");
+                    let requested = container.limits[&gpu()].value();
+                    prop_assert_eq!(i64::try_from(held), Ok(requested), "never more or less than requested");
                 }
                 let after = state.clone();
                 for edit in edits.iter().rev() {
                     state.revert(edit).expect("the last edit");
                 }
-                prop_assert_eq!(&state, &before, "an undone admission leaves no trace");
+                prop_assert_eq!(&state, &before, "a reverted admission changes nothing");
                 for edit in &edits {
                     state.apply(edit).expect("the same state again");
                 }
                 prop_assert_eq!(&state, &after);
                 admitted.push(pod);
             }
-            prop_assert!(nobody_shares(&state, &admitted));
-            if leaves && let Some(pod) = admitted.pop() {
+            prop_assert!(every_device_has_one_holder(&state, &admitted));
+            if is_released && let Some(pod) = admitted.pop() {
                 for edit in state.remove_pod(&pod.uid) {
                     state.apply(&edit).expect("made for this state");
                 }
@@ -268,8 +268,8 @@ proptest! {
     }
 }
 
-/// Every device has one holder, not counting init containers that have ended.
-fn nobody_shares(state: &DeviceState, pods: &[Pod]) -> bool {
+/// Whether every device has one holder, not counting init containers that have finished.
+fn every_device_has_one_holder(state: &DeviceState, pods: &[Pod]) -> bool {
     let mut seen = DeviceSet::new();
     let mut left = DeviceSet::new();
     pods.iter().all(|pod| {

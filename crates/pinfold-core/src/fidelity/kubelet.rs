@@ -15,10 +15,10 @@ defects! {
     counts_repeated_groups,
 
     /// Where the kubelet loops forever, or would try an unbearable number of combinations, an error says so.
-    loops_where_the_original_does,
+    loops_like_the_kubelet,
 
     /// Where the kubelet divides by zero, an error says so.
-    crashes_where_the_original_does,
+    crashes_like_the_kubelet,
 
     /// CPUs of init containers are reused even if another container holds them by now, and count twice if they were
     /// returned to the shared pool.
@@ -26,7 +26,7 @@ defects! {
 
     /// `full-pcpus-only` only compares numbers: where a reserved CPU or an older pod splits a core, single threads of
     /// it are assigned.
-    hands_out_split_cores,
+    assigns_split_cores,
 
     /// `full-pcpus-only` requires free cores even for a container that already has its CPUs, so that it is rejected
     /// after a restart of a full machine.
@@ -53,10 +53,10 @@ defects! {
     remembers_memory_beside_the_table,
 
     /// After a restart an init container that has finished is assigned memory again, until its pod is removed.
-    gives_memory_to_ended_init_containers,
+    allocates_for_finished_init_containers,
 
     /// One node of a group may be assigned alone, though the group's assignments may use all its memory.
-    grants_one_node_of_a_group,
+    assigns_one_node_of_a_group,
 
     /// Memory is allocated from the lowest node of a group up and released in the same order, so that a group's nodes
     /// differ from what its assignments would fill.
@@ -67,11 +67,11 @@ defects! {
     places_empty_memory_demands,
 
     /// Pod-level memory is allocated again whenever the pod is admitted again.
-    books_pod_memory_again,
+    allocates_pod_memory_again,
 
     /// Hugepages that containers request but that are missing in the pod-level resources are assigned without being
     /// allocated in the table, and the pod's shared pool of them wraps below zero.
-    books_only_what_the_pod_names,
+    allocates_only_pod_level_types,
 
     /// A restored block must find its type on every one of its NUMA nodes, not only on some.
     expects_every_memory_type_on_every_node,

@@ -40,7 +40,7 @@ impl Ratios {
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    reason = "the original computes in floating point; a float converts with saturation"
+    reason = "Koordinator computes in floating point; a float converts with saturation"
 )]
 pub fn amplify(origin: i64, ratio: f64) -> i64 {
     // A NaN is not above 1 either.

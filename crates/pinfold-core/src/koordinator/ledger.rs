@@ -33,13 +33,13 @@ pub struct Allocation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KoordinatorLedger {
     fidelity: Fidelity,
-    pods: BTreeMap<PodUid, PodRecord>,
+    pods: BTreeMap<PodUid, AllocationEntry>,
     held: HeldCpus,
     records: BTreeMap<NodeId, NumaRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct PodRecord {
+struct AllocationEntry {
     allocation: Allocation,
     /// The NUMA nodes of its CPUs.
     nodes: NodeSet,
@@ -158,12 +158,12 @@ impl KoordinatorLedger {
                 .or_default()
                 .add(part, &allocation);
         }
-        self.pods.insert(pod, PodRecord { allocation, nodes });
+        self.pods.insert(pod, AllocationEntry { allocation, nodes });
     }
 
     /// Removes the allocation of `pod` and returns it.
     pub fn release(&mut self, pod: &PodUid) -> Option<Allocation> {
-        let PodRecord { allocation, .. } = self.pods.remove(pod)?;
+        let AllocationEntry { allocation, .. } = self.pods.remove(pod)?;
         for cpu in &allocation.cpus {
             self.held.release(cpu);
         }
@@ -184,7 +184,7 @@ impl KoordinatorLedger {
         for part in &removed.numa {
             self.records.remove(&part.node);
         }
-        for PodRecord { allocation, .. } in self.pods.values() {
+        for AllocationEntry { allocation, .. } in self.pods.values() {
             for part in &allocation.numa {
                 if removed.numa.iter().any(|other| other.node == part.node) {
                     self.records
@@ -221,7 +221,7 @@ impl KoordinatorLedger {
     #[must_use]
     pub fn occupancy(&self) -> NumaOccupancy {
         let mut occupancy = NumaOccupancy::default();
-        for PodRecord { nodes, .. } in self.pods.values() {
+        for AllocationEntry { nodes, .. } in self.pods.values() {
             match nodes.len() {
                 0 => {}
                 1 => occupancy.single = occupancy.single | *nodes,

@@ -235,10 +235,10 @@ pub fn filter_and_score(
     let terms = EffectivePolicy::of(pod, node, args)?;
     let found = find(pod, node, args, &terms)?;
     let score = match &found {
-        FilterOutcome::Aligned(_, allocation) => {
+        FilterDecision::Aligned(_, allocation) => {
             score_aligned(pod, node, args, &terms, Some(allocation))
         }
-        FilterOutcome::Unaligned(_) | FilterOutcome::Undecided => {
+        FilterDecision::Unaligned(_) | FilterDecision::Undecided => {
             score_under(pod, node, args, &terms, found.placement())
         }
     };
@@ -246,9 +246,9 @@ pub fn filter_and_score(
         placement: found.placement().copied(),
         score,
         allocation: match found {
-            FilterOutcome::Aligned(_, allocation) => Some(allocation),
-            FilterOutcome::Unaligned(allocation) => allocation,
-            FilterOutcome::Undecided => None,
+            FilterDecision::Aligned(_, allocation) => Some(allocation),
+            FilterDecision::Unaligned(allocation) => allocation,
+            FilterDecision::Undecided => None,
         },
     })
 }
@@ -269,7 +269,7 @@ pub fn filter(
 }
 
 /// What [`filter`] decided.
-enum FilterOutcome {
+enum FilterDecision {
     /// The pod is aligned to these NUMA nodes, with this allocation.
     Aligned(ScoredHint, Allocation),
     /// The pod is not aligned; its allocation, if it gets one.
@@ -278,11 +278,11 @@ enum FilterOutcome {
     Undecided,
 }
 
-impl FilterOutcome {
+impl FilterDecision {
     fn placement(&self) -> Option<&ScoredHint> {
         match self {
-            FilterOutcome::Aligned(hint, _) => Some(hint),
-            FilterOutcome::Unaligned(_) | FilterOutcome::Undecided => None,
+            FilterDecision::Aligned(hint, _) => Some(hint),
+            FilterDecision::Unaligned(_) | FilterDecision::Undecided => None,
         }
     }
 }
@@ -292,7 +292,7 @@ fn find(
     node: &KoordinatorNode,
     args: &KoordinatorArgs,
     terms: &EffectivePolicy,
-) -> Result<FilterOutcome, KoordinatorRejection> {
+) -> Result<FilterDecision, KoordinatorRejection> {
     let fidelity = node.ledger.fidelity();
     check_amplified_cpu(pod, node, terms.bind)?;
     if terms.bind {
@@ -301,17 +301,17 @@ fn find(
             let allocation = PodOnNode::new(pod, node, terms)
                 .map_err(KoordinatorRejection::unresolvable)?
                 .run(|allocator| allocator.allocate(None))?;
-            return Ok(FilterOutcome::Unaligned(Some(allocation)));
+            return Ok(FilterDecision::Unaligned(Some(allocation)));
         }
     }
     match &terms.numa_policy {
         Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => {
-            Ok(FilterOutcome::Undecided)
+            Ok(FilterDecision::Undecided)
         }
         Some(policy) => admit::admit(pod, node, args, terms, policy)
-            .map(|(hint, allocation)| FilterOutcome::Aligned(hint, allocation)),
-        None if terms.bind => Ok(FilterOutcome::Undecided),
-        None => constrained_burst::filter(pod, node).map(FilterOutcome::Unaligned),
+            .map(|(hint, allocation)| FilterDecision::Aligned(hint, allocation)),
+        None if terms.bind => Ok(FilterDecision::Undecided),
+        None => constrained_burst::filter(pod, node).map(FilterDecision::Unaligned),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::change::LedgerEvent;
 use super::state::{AdmittedPod, ReusableCpus};
-use super::transaction::Transaction;
+use super::transaction::LedgerTransaction;
 use super::{Admission, Ledger};
 use crate::cpu::CpuError;
 use crate::cpu_set::CpuSet;
@@ -45,7 +45,7 @@ impl Ledger {
         aside: Option<&CpuSet>,
     ) -> Admission {
         let ordinal = self.state.generation;
-        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         if let Some(aside) = aside {
             let edit = transaction
                 .state
@@ -124,7 +124,7 @@ impl Ledger {
 
 /// The state of one admission while it runs.
 struct AdmissionAttempt<'a> {
-    transaction: Transaction<'a>,
+    transaction: LedgerTransaction<'a>,
     pod: &'a Arc<Pod>,
     plugins: &'a mut dyn PreferredAllocation,
     affinities: BTreeMap<ContainerName, Hint>,

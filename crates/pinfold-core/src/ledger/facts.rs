@@ -1,6 +1,6 @@
 //! Collects the facts of an explanation: the requested amount of every resource and what each NUMA node has of it.
 
-use super::transaction::Transaction;
+use super::transaction::LedgerTransaction;
 use crate::decision::ResourceManager;
 use crate::demand;
 use crate::device::ReusableDevices;
@@ -12,7 +12,7 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod};
 use crate::qos::QosClass;
 
-impl Transaction<'_> {
+impl LedgerTransaction<'_> {
     /// The facts of all resources of one alignment, with a summary of their hints.
     pub(super) fn facts(
         &self,

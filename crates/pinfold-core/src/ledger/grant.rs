@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::change::{Change, LedgerEvent};
 use super::state::AdmittedPod;
-use super::transaction::Transaction;
+use super::transaction::LedgerTransaction;
 use super::{Admission, Ledger, LedgerError, check_containers};
 use crate::cpu_set::CpuSet;
 use crate::decision::{AdmissionResult, Rejection};
@@ -76,7 +76,7 @@ impl Ledger {
             affinities: BTreeMap::new(),
         };
         let shared = self.state.cpus.shared() - &all;
-        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         let edit = transaction.state.cpus.set_shared(shared);
         transaction.cpu(edit);
         for (container, cpus) in cpus.iter().filter(|(_, cpus)| !cpus.is_empty()) {

@@ -1,7 +1,7 @@
 //! Releases what a pod holds: when a container starts, when the pod is removed, and after a rejection.
 
 use super::change::{Change, LedgerEvent};
-use super::transaction::Transaction;
+use super::transaction::LedgerTransaction;
 use super::{Ledger, LedgerError};
 use crate::name::{ContainerName, PodUid};
 
@@ -28,7 +28,7 @@ impl Ledger {
                 container: container.clone(),
             });
         }
-        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         for init in spec
             .init_containers
             .iter()
@@ -54,7 +54,7 @@ impl Ledger {
         if !self.state.admitted_pods.contains_key(pod) {
             return Err(LedgerError::NotAdmitted(pod.clone()));
         }
-        let mut transaction = Transaction::new(&self.rules, &mut self.state);
+        let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         transaction.set_pod(pod, None);
         transaction.release_all(pod);
         Ok(transaction
@@ -63,7 +63,7 @@ impl Ledger {
     }
 }
 
-impl Transaction<'_> {
+impl LedgerTransaction<'_> {
     /// Releases everything that the managers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
     /// is not active any more.
     pub(super) fn release_all(&mut self, pod: &PodUid) {

@@ -133,7 +133,7 @@ impl Ledger {
     }
 
     /// Builds a ledger from the state of a running kubelet: nothing is decided again and nothing is repaired.
-    /// [`Ledger::audit`] tells whether it is consistent.
+    /// [`Ledger::audit`] checks whether it is consistent.
     #[must_use]
     pub fn from_kubelet_state(
         rules: Arc<Rules>,

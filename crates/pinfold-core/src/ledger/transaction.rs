@@ -1,4 +1,4 @@
-//! [`Transaction`]: the edits of one event, applied to the state while the event is being decided.
+//! [`LedgerTransaction`]: the edits of one event, applied to the state while the event is being decided.
 
 use super::change::{Change, Edit, LedgerEvent};
 use super::rules::Rules;
@@ -9,13 +9,13 @@ use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
 /// A state, and the edits that the current event has applied to it so far.
-pub(super) struct Transaction<'a> {
+pub(super) struct LedgerTransaction<'a> {
     pub(super) rules: &'a Rules,
     pub(super) state: &'a mut LedgerState,
     edits: Vec<Edit>,
 }
 
-impl<'a> Transaction<'a> {
+impl<'a> LedgerTransaction<'a> {
     pub(super) fn new(rules: &'a Rules, state: &'a mut LedgerState) -> Self {
         Self {
             rules,

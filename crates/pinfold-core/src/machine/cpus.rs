@@ -11,7 +11,7 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// The core, socket, NUMA node and cache of one CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuLocation {
+pub struct TopologyCpu {
     /// The lowest CPU ID of its core.
     pub core: u32,
     /// Its socket.
@@ -34,7 +34,7 @@ pub struct CpuGroup<Id> {
 /// The CPU manager's view of a machine, with all groups computed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuTopology {
-    places: Vec<Option<CpuLocation>>,
+    infos: Vec<Option<TopologyCpu>>,
     all: CpuSet,
     sockets: Vec<CpuGroup<u32>>,
     nodes: Vec<CpuGroup<NodeId>>,
@@ -53,7 +53,7 @@ impl CpuTopology {
     /// Derives the view of a machine.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
-        let mut places: Vec<Option<CpuLocation>> = Vec::new();
+        let mut infos: Vec<Option<TopologyCpu>> = Vec::new();
         let mut num_cores = 0;
         for node in machine.nodes() {
             num_cores += node.cores.len();
@@ -61,22 +61,22 @@ impl CpuTopology {
                 let Some(lowest) = core.threads.iter().min() else {
                     continue;
                 };
-                let place = CpuLocation {
+                let place = TopologyCpu {
                     core: lowest.get(),
                     socket: core.socket,
                     node: node.id,
                     l3: core.l3.unwrap_or(core.socket),
                 };
                 for cpu in &core.threads {
-                    if places.len() <= cpu.index() {
-                        places.resize(cpu.index() + 1, None);
+                    if infos.len() <= cpu.index() {
+                        infos.resize(cpu.index() + 1, None);
                     }
-                    places[cpu.index()] = Some(place);
+                    infos[cpu.index()] = Some(place);
                 }
             }
         }
         let groups = Groups {
-            places: &places,
+            infos: &infos,
             all: machine.online(),
         };
         let sockets = groups.by(|place| place.socket);
@@ -95,14 +95,14 @@ impl CpuTopology {
             num_cpus: machine.parts().num_cpus,
             num_cores,
             num_sockets: machine.parts().num_sockets,
-            places,
+            infos,
         }
     }
 
-    /// The location of `cpu`; `None` if it is not online.
+    /// The core, socket, NUMA node and cache of `cpu`; `None` if it is not online.
     #[must_use]
-    pub fn location(&self, cpu: CpuId) -> Option<CpuLocation> {
-        self.places.get(cpu.index()).copied().flatten()
+    pub fn cpu_info(&self, cpu: CpuId) -> Option<TopologyCpu> {
+        self.infos.get(cpu.index()).copied().flatten()
     }
 
     /// All online CPUs.
@@ -234,15 +234,15 @@ fn largest_first(nodes: &[CpuGroup<NodeId>]) -> Vec<usize> {
 }
 
 struct Groups<'a> {
-    places: &'a [Option<CpuLocation>],
+    infos: &'a [Option<TopologyCpu>],
     all: &'a CpuSet,
 }
 
 impl Groups<'_> {
-    fn by<Id: Ord + Copy>(&self, key: impl Fn(&CpuLocation) -> Id) -> Vec<CpuGroup<Id>> {
+    fn by<Id: Ord + Copy>(&self, key: impl Fn(&TopologyCpu) -> Id) -> Vec<CpuGroup<Id>> {
         let mut groups = std::collections::BTreeMap::<Id, CpuSet>::new();
         for cpu in self.all {
-            if let Some(place) = &self.places[cpu.index()] {
+            if let Some(place) = &self.infos[cpu.index()] {
                 groups.entry(key(place)).or_default().insert(cpu);
             }
         }

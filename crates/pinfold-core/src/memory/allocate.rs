@@ -171,7 +171,7 @@ impl StaticMemory {
             return Err(MemoryError::UnknownNodes { unknown });
         }
         let alone_in_group =
-            !self.fidelity.grants_one_node_of_a_group() && is_inside_group(search.state, chosen);
+            !self.fidelity.assigns_one_node_of_a_group() && is_inside_group(search.state, chosen);
         if alone_in_group || !search.is_satisfied_by(chosen) {
             let requested = requested();
             let extended = search.best_hint(chosen);

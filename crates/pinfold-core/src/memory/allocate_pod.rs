@@ -135,7 +135,7 @@ impl Pool {
                 continue;
             }
             let left = self.amounts.entry(resource.clone()).or_default();
-            *left = match self.fidelity.books_only_what_the_pod_names() {
+            *left = match self.fidelity.allocates_only_pod_level_types() {
                 true => left.wrapping_sub(size),
                 false => left.saturating_sub(size),
             };

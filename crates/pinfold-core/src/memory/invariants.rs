@@ -1,4 +1,4 @@
-//! What must hold after any sequence of events on any machine, and the hints compared with their definition.
+//! Properties after any sequence of events on any machine, and the hints compared with their definition.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::node_set::{NodeId, NodeSet};
 use crate::pod::ResourceList;
 use crate::quantity::Quantity;
 
-/// Something that happens to a node.
+/// An event on a node.
 #[derive(Clone, Debug)]
 enum MemoryEvent {
-    /// One container of one of the pods is placed.
+    /// One container of one of the pods is allocated.
     Allocate(usize, usize, Hint),
-    /// One of the pods is placed as a whole.
+    /// One of the pods is allocated as a whole.
     AllocatePod(usize, Hint),
     /// One container of one of the pods is removed.
     Remove(usize, usize),
-    /// The table is read back from disk.
+    /// The table is restored after a restart.
     Restart,
 }
 
@@ -156,7 +156,7 @@ impl MemoryHistory {
         policy(&self.machine, lowest.index(), PodLevel::Managed, fidelity)
     }
 
-    /// Plays the events and shows every table to `check`, with the edits that led there.
+    /// Runs the events and calls `check` with every table and the edits that led there.
     fn play(
         &self,
         policy: &StaticMemory,
@@ -211,8 +211,8 @@ impl MemoryHistory {
     }
 }
 
-/// What is booked, by group and type, according to the blocks.
-fn booked(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
+/// The allocated bytes by group and type, according to the blocks.
+fn allocated(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
     let mut sums = BTreeMap::new();
     for (pod, containers) in state.assignments() {
         let parts = containers.values().flatten();
@@ -229,7 +229,7 @@ fn booked(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
     sums
 }
 
-/// The same according to the nodes.
+/// The allocated bytes by group and type, according to the nodes.
 fn reserved(state: &MemoryState) -> BTreeMap<(NodeSet, ResourceName), u64> {
     let mut sums = BTreeMap::new();
     for node in state.nodes().values() {
@@ -285,19 +285,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn nothing_is_booked_twice_or_lost(history in a_history()) {
+    fn nothing_is_allocated_twice_or_leaked(history in a_history()) {
         let policy = history.policy(Fidelity::Sound);
         history.play(&policy, |_, state, _| {
             for amounts in state.nodes().values().flat_map(|node| node.memory.values()) {
                 prop_assert_eq!(amounts.free.checked_add(amounts.reserved), Some(amounts.allocatable));
             }
-            prop_assert_eq!(booked(state), reserved(state));
+            prop_assert_eq!(allocated(state), reserved(state));
             Ok(())
         })?;
     }
 
     #[test]
-    fn no_container_is_shown_more_than_its_pod_holds(history in a_history()) {
+    fn no_container_has_more_than_its_pod(history in a_history()) {
         let policy = history.policy(Fidelity::Sound);
         history.play(&policy, |_, state, _| {
             for (pod, whole) in state.pod_assignments() {
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn every_table_passes_its_own_check_at_the_next_start(history in a_history()) {
+    fn every_table_is_valid_at_the_next_start(history in a_history()) {
         let policy = history.policy(Fidelity::Sound);
         history.play(&policy, |_, state, _| {
             prop_assert_eq!(policy.start(state), Ok(Vec::new()));
@@ -338,7 +338,7 @@ proptest! {
     }
 
     #[test]
-    fn edits_are_taken_back_exactly(history in a_history(), exact in any::<bool>()) {
+    fn edits_are_reverted_exactly(history in a_history(), exact in any::<bool>()) {
         let policy = history.policy(if exact { Fidelity::Exact } else { Fidelity::Sound });
         history.play(&policy, |before, after, edits| {
             let mut back = after.clone();
@@ -349,9 +349,9 @@ proptest! {
     }
 
     #[test]
-    fn a_pod_that_came_and_went_leaves_the_table_as_it_was(
+    fn a_released_pod_leaves_the_table_as_it_was(
         history in a_history(),
-        guest in a_pod(7),
+        pod in a_pod(7),
         affinity in an_affinity(),
         backwards in any::<bool>(),
     ) {
@@ -360,18 +360,18 @@ proptest! {
         let lowest = history.machine.node_ids().first().map(NodeSet::single);
         let affinity = Hint { mask: affinity.0.and(lowest), preferred: affinity.1 };
         let mut state = before.clone();
-        for container in guest.all_containers() {
-            if let Ok(grant) = policy.allocate(&state, affinity, &guest, container) {
+        for container in pod.all_containers() {
+            if let Ok(grant) = policy.allocate(&state, affinity, &pod, container) {
                 state.apply(&grant.edits).expect("made for this table");
             }
         }
         let mut names: Vec<ContainerName> =
-            guest.all_containers().map(|container| container.name.clone()).collect();
+            pod.all_containers().map(|container| container.name.clone()).collect();
         if backwards {
             names.reverse();
         }
         for name in &names {
-            let edits = policy.remove_container(&state, &guest.uid, name);
+            let edits = policy.remove_container(&state, &pod.uid, name);
             state.apply(&edits).expect("made for this table");
         }
         prop_assert_eq!(state, before);

@@ -12,7 +12,7 @@ pub(super) fn pod_total(
     fidelity: Fidelity,
 ) -> Result<MemoryDemand, NotWholeBytes> {
     let mut total = named.clone();
-    if !fidelity.books_only_what_the_pod_names() {
+    if !fidelity.allocates_only_pod_level_types() {
         for (resource, peak) in peak(pod, pod_level)? {
             if peak > 0 {
                 let amount = total.entry(resource).or_default();

@@ -127,14 +127,14 @@ pub(super) fn remember(
     given: &[MemoryBlock],
 ) -> Option<ReusableInitMemory> {
     let mut blocks = ReusableMemory::remembered(state, pod).blocks;
-    let leaves = pod.is_finishing_init(&container.name);
+    let is_reusable = pod.is_finishing_init(&container.name);
     for block in given {
         let same =
             |old: &&mut MemoryBlock| old.resource == block.resource && old.nodes == block.nodes;
         match blocks.iter_mut().find(same) {
-            Some(old) if leaves => old.size = old.size.max(block.size),
+            Some(old) if is_reusable => old.size = old.size.max(block.size),
             Some(old) => old.size = old.size.saturating_sub(block.size),
-            None if leaves => blocks.push(block.clone()),
+            None if is_reusable => blocks.push(block.clone()),
             None => {}
         }
     }

@@ -65,7 +65,7 @@ impl StaticMemory {
         pod: &Pod,
         container: &Container,
     ) -> bool {
-        if self.fidelity.gives_memory_to_ended_init_containers()
+        if self.fidelity.allocates_for_finished_init_containers()
             || !pod.is_finishing_init(&container.name)
             || state.blocks(&pod.uid, &container.name).is_some()
         {
@@ -80,7 +80,7 @@ impl StaticMemory {
     /// Whether the assignments of this pod with pod-level resources are kept as they are, as a whole or by container,
     /// even if the topology manager's scope has changed since.
     pub(super) fn keeps_assignment(&self, pod: &Pod) -> bool {
-        self.pod_level.manages(pod) && !self.fidelity.books_pod_memory_again()
+        self.pod_level.manages(pod) && !self.fidelity.allocates_pod_memory_again()
     }
 
     /// Releases the memory of a container, if it holds any. Memory of a pod as a whole is released with its last

@@ -1,4 +1,4 @@
-//! Tables for the rules of the memory manager. MemoryAmounts are bytes, small enough to count on fingers.
+//! Tables for the rules of the memory manager. Amounts are a few bytes.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn set(ids: &[usize]) -> NodeSet {
     ids.iter().map(|&id| node(id)).collect()
 }
 
-/// A machine from the memory of its nodes in bytes, and how many huge pages of 1 KiB each has.
+/// A machine from the memory of its nodes in bytes, and the number of huge pages of 1 KiB of each.
 pub(super) fn machine(nodes: &[(usize, u64, Option<u64>)]) -> Machine {
     let node = |&(id, memory, pages): &(usize, u64, Option<u64>)| NumaNode {
         id: node(id),
@@ -45,7 +45,7 @@ pub(super) fn machine(nodes: &[(usize, u64, Option<u64>)]) -> Machine {
     .expect("a machine")
 }
 
-/// The policy for a machine that keeps one byte back on `reserved_on`.
+/// The policy for a machine that reserves one byte on `reserved_on`.
 pub(super) fn policy(
     machine: &Machine,
     reserved_on: usize,
@@ -95,14 +95,14 @@ const FREE_CHOICE: Hint = Hint {
     preferred: false,
 };
 
-/// A node of a cluster for tests: the policy and its table.
+/// A policy and its table.
 struct Bench {
     policy: StaticMemory,
     state: MemoryState,
 }
 
 impl Bench {
-    /// Nodes with so much memory each; node 0 has one byte more, which is kept for the system.
+    /// Nodes with this much memory each; node 0 has one byte more, which is reserved for the system.
     fn new(memory: &[u64], fidelity: Fidelity) -> Self {
         let size = |(id, &memory): (usize, &u64)| (id, memory + u64::from(id == 0), None);
         let nodes: Vec<_> = memory.iter().enumerate().map(size).collect();
@@ -128,7 +128,7 @@ impl Bench {
         self.allocate(pod, name, Hint::on(set(ids), false))
     }
 
-    /// Gives a pod of one container so much memory on exactly these nodes.
+    /// Allocates memory for a pod of one container on exactly these nodes.
     fn fill(&mut self, uid: &str, memory: u64, ids: &[usize]) {
         let pod = pod(uid, vec![], vec![container("c", memory, None)]);
         assert_eq!(self.on_nodes(&pod, "c", ids), Ok(set(ids)));

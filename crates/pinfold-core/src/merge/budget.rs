@@ -177,11 +177,11 @@ mod tests {
 
     #[test]
     fn every_search_has_its_own_bit_in_the_set() {
-        let mut asked = UnfinishedSearches::NONE;
+        let mut seen = UnfinishedSearches::NONE;
         for (count, search) in MergeSearch::ALL.into_iter().enumerate() {
-            assert!(!asked.contains(search));
-            asked.insert(search);
-            assert_eq!(asked.iter().count(), count + 1);
+            assert!(!seen.contains(search));
+            seen.insert(search);
+            assert_eq!(seen.iter().count(), count + 1);
         }
     }
 }

@@ -40,7 +40,7 @@ struct Bin<'s> {
     part: PartId,
     universe: NodeSet,
     /// The nodes that it can drop, each by itself.
-    gives: NodeSet,
+    droppable: NodeSet,
     thresholds: &'s [PreparedThreshold],
     /// The index of its first surplus in a [`Load`].
     first: usize,
@@ -96,25 +96,25 @@ impl<'s> Bins<'s> {
                 let mut costs = thresholds.iter().zip(&surplus);
                 costs.all(|(prepared, &room)| prepared.loss(whole, *node) <= room)
             };
-            let gives: NodeSet = (within - part.forced).iter().filter(fits).collect();
-            if gives.is_empty() {
+            let droppable: NodeSet = (within - part.forced).iter().filter(fits).collect();
+            if droppable.is_empty() {
                 continue;
             }
             let costs_nothing =
                 |node: &NodeId| thresholds.iter().all(|prepared| prepared.ignores(*node));
-            let free: NodeSet = gives.iter().filter(costs_nothing).collect();
+            let free: NodeSet = droppable.iter().filter(costs_nothing).collect();
             all.free = all.free | free;
-            all.stuck = all.stuck - gives;
+            all.stuck = all.stuck - droppable;
             all.known.push(part.narrow.mask);
             all.bins.push(Bin {
                 part: id,
                 universe: part.universe,
-                gives,
+                droppable,
                 thresholds,
                 first,
                 heaviest: thresholds
                     .iter()
-                    .map(|prepared| heaviest_first(prepared, gives))
+                    .map(|prepared| heaviest_first(prepared, droppable))
                     .collect(),
             });
             first += thresholds.len();
@@ -135,7 +135,7 @@ impl<'s> Bins<'s> {
     /// Whether two nodes of W are interchangeable for all bins.
     pub(super) fn treat_alike(&self, x: NodeId, y: NodeId) -> bool {
         self.bins.iter().all(|bin| {
-            bin.gives.contains(x) == bin.gives.contains(y)
+            bin.droppable.contains(x) == bin.droppable.contains(y)
                 && bin
                     .thresholds
                     .iter()
@@ -195,7 +195,8 @@ impl Load {
         let bin = &bins[index];
         let kept = bin.universe - self.dropped[index];
         let mut costs = bin.thresholds.iter().zip(self.surplus(bin));
-        bin.gives.contains(node) && costs.all(|(prepared, &room)| prepared.loss(kept, node) <= room)
+        bin.droppable.contains(node)
+            && costs.all(|(prepared, &room)| prepared.loss(kept, node) <= room)
     }
 
     /// Drops `node`, which fits, from bin `index`.
@@ -225,10 +226,10 @@ impl Bin<'_> {
     /// A large part of `task` that this bin alone can drop on top of its load: all of `must`, and as much of `optional`
     /// as it can; the maximum with one laminar threshold. `None` if it cannot drop all of `must`.
     fn alone(&self, dropped: NodeSet, surplus: &[u64], task: PackingTask) -> Option<NodeSet> {
-        if !task.must.is_subset(self.gives) {
+        if !task.must.is_subset(self.droppable) {
             return None;
         }
-        let mut out = task.must | task.optional & self.gives;
+        let mut out = task.must | task.optional & self.droppable;
         for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
         {
             if prepared.has_groups() {
@@ -254,7 +255,7 @@ impl Bin<'_> {
 
     /// An upper bound for how many of `nodes` it can drop on top of its load.
     fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
-        let nodes = nodes & self.gives;
+        let nodes = nodes & self.droppable;
         let mut most = nodes.len();
         for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
         {

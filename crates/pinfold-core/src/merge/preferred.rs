@@ -27,7 +27,7 @@ pub(super) fn search(
     if let Some(reason) = immediate_reason(problem) {
         return Err(reason);
     }
-    let mut search = PreferredSearch {
+    let mut search = PreferredMaskSearch {
         best: None,
         closest: closest.map(|distances| Closest::new(distances, budgets.closest)),
         budget: Budget::new(budgets.preferred),
@@ -38,7 +38,7 @@ pub(super) fn search(
     if search.budget.ran_out() {
         search.unfinished.insert(MergeSearch::Preferred);
     }
-    let PreferredSearch {
+    let PreferredMaskSearch {
         best,
         closest,
         unfinished,
@@ -105,14 +105,14 @@ fn immediate_reason(problem: &MergeProblem<'_>) -> Option<NoPreferred> {
 /// A choice of open parts costs as much as this many choices of parts that are not searched.
 const VISITS_PER_COMMON: u32 = 64;
 
-struct PreferredSearch<'d> {
+struct PreferredMaskSearch<'d> {
     best: Option<Rank>,
     closest: Option<Closest<'d>>,
     budget: Budget,
     unfinished: UnfinishedSearches,
 }
 
-impl PreferredSearch<'_> {
+impl PreferredMaskSearch<'_> {
     fn offer(&mut self, mask: NodeSet) {
         if !mask.is_empty() {
             let distances = self.closest.as_ref().map(|closest| closest.distances);
@@ -142,7 +142,7 @@ impl PreferredSearch<'_> {
 
     /// Tries masks in the open parts of all resources that prefer only masks.
     fn open_parts(&mut self, problem: &MergeProblem<'_>, budgets: &Budgets) {
-        let mut commons = vec![CommonNodes::everything()];
+        let mut commons = vec![CommonParts::everything()];
         let visits = usize::try_from(budgets.choices / VISITS_PER_COMMON).unwrap_or(usize::MAX);
         let mut insists = false;
         for (_, resource) in requiring_masks(problem) {
@@ -179,7 +179,7 @@ impl PreferredSearch<'_> {
         }
     }
 
-    fn common_mask(&mut self, problem: &MergeProblem<'_>, common: &CommonNodes, size: usize) {
+    fn common_mask(&mut self, problem: &MergeProblem<'_>, common: &CommonParts, size: usize) {
         let Some(mut cover) = Cover::new(common.within, common.forced, size) else {
             return;
         };
@@ -227,13 +227,13 @@ fn socket_rule<'a>(resource: &ProblemResource<'a>) -> Option<(usize, &'a SocketR
 
 /// One open part per resource that prefers only masks, and the nodes that a mask of all of them must lie in and
 /// contain.
-struct CommonNodes {
+struct CommonParts {
     within: NodeSet,
     forced: NodeSet,
     parts: SmallVec<[PartId; 6]>,
 }
 
-impl CommonNodes {
+impl CommonParts {
     fn everything() -> Self {
         Self {
             within: NodeSet::FULL,

@@ -14,7 +14,7 @@ pub(super) fn merge(all: NodeSet, resources: &[MergeResource<'_>]) -> (Hint, Mer
     let mut facts = MergeFacts::new(MergeRule::NoCommonNode);
     // Nodes that no resource excludes, and nodes that some resource prefers.
     let mut common = all;
-    let mut asked = NodeSet::EMPTY;
+    let mut preferred = NodeSet::EMPTY;
     let mut anywhere = true;
     for (index, resource) in resources.iter().enumerate() {
         let alone = SingleNodeMasks::of(resource.hints, all);
@@ -31,11 +31,11 @@ pub(super) fn merge(all: NodeSet, resources: &[MergeResource<'_>]) -> (Hint, Mer
             anywhere = false;
             common = common & alone.nodes;
         }
-        asked = asked | alone.nodes;
+        preferred = preferred | alone.nodes;
     }
-    facts.best_width = usize::from(!asked.is_empty());
+    facts.best_width = usize::from(!preferred.is_empty());
 
-    let nodes = common & asked;
+    let nodes = common & preferred;
     let merged = match nodes.first() {
         Some(node) => Hint::on(NodeSet::single(node), true),
         None => Hint::on(all, anywhere && !all.is_empty()),

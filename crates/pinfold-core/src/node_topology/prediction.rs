@@ -67,7 +67,7 @@ pub enum Gap {
     #[error("some {0} are near several NUMA nodes")]
     WideDevices(ResourceName),
     /// The pod requests more devices than the replica models.
-    #[error("more than {MAX_DEVICES} {0} are asked for")]
+    #[error("more than {MAX_DEVICES} {0} are requested")]
     TooManyDevices(ResourceName),
 }
 

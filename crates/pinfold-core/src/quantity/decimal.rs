@@ -138,7 +138,7 @@ impl Decimal {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the low bits are asked for"
+    reason = "only the low bits are wanted"
 )]
 fn low_bits(number: i128) -> i64 {
     number as i64

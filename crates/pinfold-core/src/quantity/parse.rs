@@ -140,7 +140,7 @@ fn unit(suffix: &str) -> Option<Unit> {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the original cuts exponents the same way"
+    reason = "Go truncates exponents the same way"
 )]
 fn low_bits(exponent: i64) -> i32 {
     exponent as i32

@@ -1,4 +1,4 @@
-//! Comparison with what the original prints for the same text, and the laws of the arithmetic.
+//! Comparison with what Go prints for the same text, and the laws of the arithmetic.
 
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ const TABLE: &[(&str, &str, i64, i64, Option<i64>)] = &[
 ];
 
 #[test]
-fn every_spelling_means_what_the_original_takes_it_for() {
+fn every_spelling_is_parsed_as_in_go() {
     for &(text, canonical, value, milli, integer) in TABLE {
         let found = quantity(text);
         assert_eq!(found.to_string(), canonical, "{text:?} printed");
@@ -98,7 +98,7 @@ fn every_spelling_means_what_the_original_takes_it_for() {
 }
 
 #[test]
-fn what_is_not_a_quantity_is_rejected_with_the_original_message() {
+fn text_that_is_not_a_quantity_is_rejected_with_gos_message() {
     use QuantityError::{Form, Number, Suffix};
     for (error, texts) in [
         (
@@ -182,7 +182,7 @@ fn the_amount_decides_equality_and_order() {
     }
 }
 
-/// The results are those of the original's `Add` and `Sub`.
+/// The results are those of Go's `Add` and `Sub`.
 #[test]
 fn sums_and_differences_keep_the_spelling_of_their_left_side() {
     for (left, right, sum, difference) in [
@@ -231,7 +231,7 @@ fn an_amount_beyond_every_suffix_is_printed_with_an_exponent() {
 }
 
 #[test]
-fn absurd_text_is_read_in_no_time_and_stays_finite() {
+fn extreme_text_is_parsed_quickly() {
     let long = "9".repeat(100_000);
     let most = quantity(&long);
     assert_eq!(most, quantity("1e100000"));
@@ -281,14 +281,14 @@ fn spelling() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_printed_quantity_reads_back_as_the_same_amount(text in spelling()) {
+    fn a_printed_quantity_parses_to_the_same_amount(text in spelling()) {
         let printed = quantity(&text).to_string();
         prop_assert_eq!(quantity(&printed), quantity(&text));
         prop_assert_eq!(quantity(&printed).to_string(), printed);
     }
 
     #[test]
-    fn no_text_breaks_the_reader(text in "[-+.0-9eEinumkKMGTP]{0,40}|.{0,10}") {
+    fn no_text_panics_the_parser(text in "[-+.0-9eEinumkKMGTP]{0,40}|.{0,10}") {
         if let Ok(found) = text.parse::<Quantity>() {
             let _ = (found.value(), found.milli_value(), found.as_i64(), found.to_string());
             let _ = (found + found, found - found, found.cmp(&Quantity::from(1)));
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_added_can_be_taken_away(left in "[0-9]{1,20}(m|Ki|\\.[0-9]{1,9})?", right in "[0-9]{1,20}(n|G|Mi)?") {
+    fn subtraction_reverts_addition(left in "[0-9]{1,20}(m|Ki|\\.[0-9]{1,9})?", right in "[0-9]{1,20}(n|G|Mi)?") {
         let (left, right) = (quantity(&left), quantity(&right));
         prop_assert_eq!(left + right - right, left);
         prop_assert_eq!(left + right, right + left);

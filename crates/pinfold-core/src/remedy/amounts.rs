@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::critical;
 use super::request_change::Slot;
-use super::trial::{Hit, Trial};
+use super::trial::{FirstAdmitted, RemedyTrial};
 use super::{Alteration, Remedy, RemedySize, RequestChange};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::ledger::Ledger;
@@ -16,7 +16,7 @@ pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Pod,
     reason: RejectionReason,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Vec<Remedy> {
     let mut ledger = ledger.clone();
     let slots = Slot::all(&ledger, pod);
@@ -33,17 +33,19 @@ pub(super) fn remedies(
         let more = more(&ledger, slot, reason);
         found.extend(nearest(&mut ledger, pod, &single(slot, &more), true, trial));
     }
-    let is_cpu = |slot: &&Slot| slot.ask.manager == ResourceManager::Cpu;
+    let is_cpu = |slot: &&Slot| slot.change.manager == ResourceManager::Cpu;
     let helped = found
         .iter()
         .any(|remedy: &Remedy| match &remedy.alteration {
-            Alteration::Request(asks) => asks.iter().any(|ask| ask.manager == ResourceManager::Cpu),
+            Alteration::Request(changes) => changes
+                .iter()
+                .any(|change| change.manager == ResourceManager::Cpu),
             _ => false,
         });
     let cpus: Vec<&Slot> = slots
         .iter()
         .filter(is_cpu)
-        .filter(|slot| slot.ask.container.is_some())
+        .filter(|slot| slot.change.container.is_some())
         .collect();
     if cpus.len() > 1 && !helped {
         let together = together(&ledger, &cpus);
@@ -62,15 +64,15 @@ pub(super) struct Candidates {
 /// Amounts below the requested one, largest first. More CPUs than the machine has, and more devices than are
 /// advertised, are never admitted.
 fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
-    let most = match slot.ask.manager {
+    let most = match slot.change.manager {
         ResourceManager::Memory => return critical::amounts(ledger, pod, slot),
         ResourceManager::Cpu => ledger.rules().topology().all().len(),
         ResourceManager::Device => {
-            let devices = ledger.state().pool().devices(&slot.ask.resource);
+            let devices = ledger.state().pool().devices(&slot.change.resource);
             devices.map_or(0, std::collections::BTreeMap::len)
         }
     };
-    let most = (most as u64).min(slot.ask.from.saturating_sub(1));
+    let most = (most as u64).min(slot.change.from.saturating_sub(1));
     Candidates {
         amounts: (slot.least..=most).rev().collect(),
         complete: true,
@@ -80,9 +82,9 @@ fn candidates(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
 /// Amounts above the requested one, smallest first: up to the next whole core, or one step where the exclusive
 /// containers leave nothing for the pod's shared pool.
 fn more(ledger: &Ledger, slot: &Slot, reason: RejectionReason) -> Vec<u64> {
-    let from = slot.ask.from;
+    let from = slot.change.from;
     let per_core = ledger.rules().topology().cpus_per_core() as u64;
-    let steps = match (slot.ask.manager, reason, &slot.ask.container) {
+    let steps = match (slot.change.manager, reason, &slot.change.container) {
         (ResourceManager::Cpu, RejectionReason::SMTAlignmentError, _) => 1..per_core,
         // An empty shared pool can also make the merge fail: a pod with pod-level resources gets one more step anyway.
         (ResourceManager::Cpu, _, None) => 1..per_core.max(1) + 1,
@@ -105,7 +107,7 @@ fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<RequestChange>> {
 /// The CPUs of all containers with exclusive ones by one factor, the largest first; in whole cores with
 /// `full-pcpus-only`.
 fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
-    let largest = cpus.iter().map(|slot| slot.ask.from).max().unwrap_or(0);
+    let largest = cpus.iter().map(|slot| slot.change.from).max().unwrap_or(0);
     let all = ledger.rules().topology().all().len() as u64;
     let per_core = match ledger.rules().full_cores_only() {
         true => (ledger.rules().topology().cpus_per_core() as u64).max(1),
@@ -114,10 +116,11 @@ fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
     let mut vectors: Vec<Vec<RequestChange>> = Vec::new();
     for part in (1..=largest.saturating_sub(1).min(all)).rev() {
         let scaled = |slot: &&Slot| {
-            let exact = u128::from(slot.ask.from) * u128::from(part) / u128::from(largest.max(1));
+            let exact =
+                u128::from(slot.change.from) * u128::from(part) / u128::from(largest.max(1));
             let exact = u64::try_from(exact).unwrap_or(u64::MAX);
             let whole = (exact / per_core * per_core).max(per_core);
-            slot.to(whole.min(slot.ask.from))
+            slot.to(whole.min(slot.change.from))
         };
         let vector: Vec<RequestChange> = cpus.iter().map(scaled).collect();
         if vectors.last() != Some(&vector) {
@@ -133,9 +136,9 @@ fn nearest(
     pod: &Pod,
     candidates: &[Vec<RequestChange>],
     complete: bool,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Option<Remedy> {
-    let Hit {
+    let FirstAdmitted {
         at,
         assignment,
         nearest,
@@ -143,10 +146,10 @@ fn nearest(
         let changed = Alteration::Request(candidates[at].clone()).pod(pod)?;
         trial.admit(ledger, &Arc::new(changed))
     })?;
-    let asks = candidates[at].clone();
+    let changes = candidates[at].clone();
     Some(Remedy {
-        size: RemedySize::of_asks(&asks),
-        alteration: Alteration::Request(asks),
+        size: RemedySize::of_changes(&changes),
+        alteration: Alteration::Request(changes),
         assignment,
         nearest: nearest && complete,
     })

@@ -32,7 +32,7 @@ pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
     let mut add = |sum: u64| {
         for edge in [sum, sum.saturating_sub(1)] {
             let whole = edge / slot.grain * slot.grain;
-            if whole < slot.ask.from && whole >= slot.least {
+            if whole < slot.change.from && whole >= slot.least {
                 amounts.insert(whole);
             }
         }
@@ -44,7 +44,7 @@ pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
         }
     }
     add(slot.least);
-    add(slot.ask.from);
+    add(slot.change.from);
     Candidates {
         amounts: amounts.into_iter().rev().collect(),
         complete: every_set && every_part,
@@ -54,7 +54,7 @@ pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
 /// Sums of free and allocatable memory over sets of nodes, and whether these are all sets.
 fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
     let memory = ledger.state().memory();
-    let resource = &slot.ask.resource;
+    let resource = &slot.change.resource;
     let has_some = |node: &NodeMemory| node.amounts(resource).allocatable > 0;
     let rows = memory.nodes().iter().filter(|(_, node)| has_some(node));
     let nodes: NodeSet = rows.map(|(&id, _)| id).collect();
@@ -98,10 +98,10 @@ fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
     let pod_level = ledger.rules().pod_level();
     let others = pod
         .all_containers()
-        .filter(|other| slot.ask.container.as_ref() != Some(&other.name));
+        .filter(|other| slot.change.container.as_ref() != Some(&other.name));
     let requested = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
     let amounts: Vec<u64> = others
-        .filter_map(|other| requested(other).get(&slot.ask.resource).copied())
+        .filter_map(|other| requested(other).get(&slot.change.resource).copied())
         .filter(|&bytes| bytes > 0)
         .collect();
     let sum = |parts: &mut dyn Iterator<Item = u64>| parts.fold(0, u64::saturating_add);

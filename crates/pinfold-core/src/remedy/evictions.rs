@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::trial::Trial;
+use super::trial::RemedyTrial;
 use super::{Alteration, PodRef, Remedy, RemedyScope, RemedySize};
 use crate::ledger::{AdmittedPod, Ledger};
 use crate::name::PodUid;
@@ -19,16 +19,16 @@ pub(super) fn remedies(
     ledger: &Ledger,
     pod: &Arc<Pod>,
     most: usize,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Vec<Remedy> {
-    let holds = |resident: &&AdmittedPod| {
-        let assignment = ledger.assignment(&resident.pod.uid);
+    let holds = |admitted: &&AdmittedPod| {
+        let assignment = ledger.assignment(&admitted.pod.uid);
         assignment.is_some_and(|assignment| !assignment.is_empty())
     };
     let holders: Vec<&AdmittedPod> = ledger.admitted_pods().into_iter().filter(holds).collect();
     let uids: Vec<PodUid> = holders
         .iter()
-        .map(|resident| resident.pod.uid.clone())
+        .map(|admitted| admitted.pod.uid.clone())
         .collect();
     let mut search = EvictionSearch {
         ledger: ledger.clone(),
@@ -45,12 +45,12 @@ pub(super) fn remedies(
     }
     let complete = search.trial.left > 0;
     let remedy = |(set, assignment): (Vec<usize>, _)| {
-        let leaving = || set.iter().map(|&at| &holders[at].pod);
-        let loss = leaving()
+        let evicted = || set.iter().map(|&at| &holders[at].pod);
+        let loss = evicted()
             .map(|pod| ledger.exclusive_cpus(&pod.uid).len() as u64)
             .sum();
         Remedy {
-            alteration: Alteration::Evict(leaving().map(PodRef::from).collect()),
+            alteration: Alteration::Evict(evicted().map(PodRef::from).collect()),
             size: RemedySize {
                 scope: RemedyScope::OtherPods,
                 amount: set.len() as u64,
@@ -71,7 +71,7 @@ struct EvictionSearch<'s, 'p> {
     ledger: Ledger,
     pod: &'s Arc<Pod>,
     uids: &'s [PodUid],
-    trial: &'s mut Trial<'p>,
+    trial: &'s mut RemedyTrial<'p>,
     found: Vec<(Vec<usize>, crate::decision::Assignment)>,
 }
 
@@ -97,7 +97,7 @@ impl EvictionSearch<'_, '_> {
             left.pop();
             self.ledger
                 .undo(&change)
-                .expect("the pod that just left comes back");
+                .expect("a release that was just made can be reverted");
         }
     }
 }

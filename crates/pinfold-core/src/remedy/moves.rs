@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::trial::Trial;
+use super::trial::RemedyTrial;
 use super::{Alteration, Effort, PodRef, Remedy, RemedyScope, RemedySize};
 use crate::cpu::Combinations;
 use crate::decision::{Assignment, Decision};
@@ -89,7 +89,7 @@ pub fn defragment(
     effort: Effort,
 ) -> Result<Defragmentation, LedgerError> {
     let decision = ledger.clone().admit(pod, plugins)?.decision;
-    let mut trial = Trial::new(plugins, effort.admissions.saturating_sub(1));
+    let mut trial = RemedyTrial::new(plugins, effort.admissions.saturating_sub(1));
     let (plan, exhausted) = match decision.is_admitted() {
         true => (None, effort.moves),
         false => fewest(ledger, pod, effort.moves, &mut trial),
@@ -108,7 +108,7 @@ pub(super) fn fewest(
     ledger: &Ledger,
     pod: &Arc<Pod>,
     most: usize,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> (Option<Remedy>, usize) {
     let movable = movable(ledger);
     for size in 1..=most.min(movable.len()) {
@@ -118,8 +118,8 @@ pub(super) fn fewest(
                 trial.complete = false;
                 return (None, size - 1);
             }
-            let leaving = set.iter().map(|&at| &movable[at]).collect();
-            if let Some(mut remedy) = Moving::new(ledger, pod, leaving, trial).plan() {
+            let moved = set.iter().map(|&at| &movable[at]).collect();
+            if let Some(mut remedy) = Moving::new(ledger, pod, moved, trial).plan() {
                 remedy.nearest = all;
                 return (Some(remedy), size - 1);
             }
@@ -143,14 +143,14 @@ struct Movable {
 /// The pods that can be moved, by name.
 fn movable(ledger: &Ledger) -> Vec<Movable> {
     let mut all: Vec<Movable> = Vec::new();
-    for resident in ledger.admitted_pods() {
-        let uid = &resident.pod.uid;
+    for other in ledger.admitted_pods() {
+        let uid = &other.pod.uid;
         let Some(holds) = ledger.assignment(uid).filter(|holds| !holds.is_empty()) else {
             continue;
         };
         let blocks = ledger.state().memory().blocks_charged_to(uid);
         all.push(Movable {
-            pod: resident.pod.clone(),
+            pod: other.pod.clone(),
             holds,
             cpus: ledger.exclusive_cpus(uid).len() as u64,
             bytes: blocks.fold(0, |sum, block| sum.saturating_add(block.size)),
@@ -186,47 +186,47 @@ struct Moving<'s, 'p> {
     /// A copy of the ledger, without these pods at first.
     ledger: Ledger,
     pod: &'s Arc<Pod>,
-    leaving: Vec<&'s Movable>,
-    trial: &'s mut Trial<'p>,
+    moved: Vec<&'s Movable>,
+    trial: &'s mut RemedyTrial<'p>,
     /// The pods admitted so far, in order, with their assignments. `None` is the new pod.
-    came: Vec<(Option<usize>, Assignment)>,
+    admitted: Vec<(Option<usize>, Assignment)>,
 }
 
 impl<'s, 'p> Moving<'s, 'p> {
     fn new(
         ledger: &Ledger,
         pod: &'s Arc<Pod>,
-        leaving: Vec<&'s Movable>,
-        trial: &'s mut Trial<'p>,
+        moved: Vec<&'s Movable>,
+        trial: &'s mut RemedyTrial<'p>,
     ) -> Self {
         let mut ledger = ledger.clone();
-        for movable in &leaving {
+        for movable in &moved {
             ledger
                 .release(&movable.pod.uid)
-                .expect("a resident can leave");
+                .expect("an admitted pod can be released");
         }
         Self {
             ledger,
             pod,
-            leaving,
+            moved,
             trial,
-            came: Vec::new(),
+            admitted: Vec::new(),
         }
     }
 
     /// The first order in which all pods are admitted.
     fn plan(mut self) -> Option<Remedy> {
-        self.all_come_in().then(|| self.remedy())
+        self.admit_all().then(|| self.remedy())
     }
 
-    fn all_come_in(&mut self) -> bool {
-        if self.came.len() == self.leaving.len() + 1 {
+    fn admit_all(&mut self) -> bool {
+        if self.admitted.len() == self.moved.len() + 1 {
             return true;
         }
-        let waiting = std::iter::once(None).chain((0..self.leaving.len()).map(Some));
-        for who in waiting {
-            let is_in = self.came.iter().any(|(came, _)| *came == who);
-            if !is_in && self.comes_in(who) {
+        let waiting = std::iter::once(None).chain((0..self.moved.len()).map(Some));
+        for index in waiting {
+            let is_in = self.admitted.iter().any(|(admitted, _)| *admitted == index);
+            if !is_in && self.admit_then_others(index) {
                 return true;
             }
         }
@@ -234,44 +234,44 @@ impl<'s, 'p> Moving<'s, 'p> {
     }
 
     /// Admits one of the released pods, and then all others.
-    fn comes_in(&mut self, who: Option<usize>) -> bool {
-        let pod = who.map_or(self.pod, |at| &self.leaving[at].pod);
-        let Some((change, assignment)) = self.trial.keep(&mut self.ledger, pod) else {
+    fn admit_then_others(&mut self, index: Option<usize>) -> bool {
+        let pod = index.map_or(self.pod, |at| &self.moved[at].pod);
+        let Some((change, assignment)) = self.trial.admit_and_keep(&mut self.ledger, pod) else {
             return false;
         };
-        let new_is_in = self.came.iter().any(|(came, _)| came.is_none());
-        let is_back = who.is_some_and(|at| self.leaving[at].holds == assignment);
+        let new_is_in = self.admitted.iter().any(|(admitted, _)| admitted.is_none());
+        let is_back = index.is_some_and(|at| self.moved[at].holds == assignment);
         if new_is_in || !is_back {
-            self.came.push((who, assignment));
-            if self.all_come_in() {
+            self.admitted.push((index, assignment));
+            if self.admit_all() {
                 return true;
             }
-            self.came.pop();
+            self.admitted.pop();
         }
         self.ledger
             .undo(&change)
-            .expect("the pod that just came in can leave");
+            .expect("a pod that was just admitted can be released");
         false
     }
 
     fn remedy(self) -> Remedy {
         let left = self
-            .leaving
+            .moved
             .iter()
             .map(|one| MoveStep::Release((&one.pod).into()));
-        let pod_of = |who: Option<usize>| who.map_or(self.pod, |at| &self.leaving[at].pod);
-        let came = self
-            .came
+        let pod_of = |index: Option<usize>| index.map_or(self.pod, |at| &self.moved[at].pod);
+        let admitted = self
+            .admitted
             .iter()
-            .map(|(who, _)| MoveStep::Admit(pod_of(*who).into()));
+            .map(|(index, _)| MoveStep::Admit(pod_of(*index).into()));
         let moved = |(at, one): (usize, &&Movable)| Move {
             pod: (&one.pod).into(),
             from: one.holds.clone(),
-            to: self.got(Some(at)),
+            to: self.assignment_of(Some(at)),
         };
         let plan = MovePlan {
-            moves: self.leaving.iter().enumerate().map(moved).collect(),
-            steps: left.chain(came).collect(),
+            moves: self.moved.iter().enumerate().map(moved).collect(),
+            steps: left.chain(admitted).collect(),
         };
         Remedy {
             size: RemedySize {
@@ -280,13 +280,16 @@ impl<'s, 'p> Moving<'s, 'p> {
                 loss: 0,
             },
             alteration: Alteration::Move(plan),
-            assignment: self.got(None),
+            assignment: self.assignment_of(None),
             nearest: true,
         }
     }
 
-    fn got(&self, who: Option<usize>) -> Assignment {
-        let found = self.came.iter().find(|(came, _)| *came == who);
+    fn assignment_of(&self, index: Option<usize>) -> Assignment {
+        let found = self
+            .admitted
+            .iter()
+            .find(|(admitted, _)| *admitted == index);
         found.map(|(_, got)| got.clone()).unwrap_or_default()
     }
 }

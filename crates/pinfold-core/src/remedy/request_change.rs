@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     /// The amount, initially unchanged.
-    pub(super) ask: RequestChange,
+    pub(super) change: RequestChange,
     /// The smallest valid amount: a Guaranteed pod keeps its class, and pod-level amounts cover the containers.
     pub(super) least: u64,
     /// Amounts are multiples of this.
@@ -95,7 +95,7 @@ impl Slot {
             ResourceManager::Device => (1, 0),
         };
         (from > 0).then_some(Slot {
-            ask: RequestChange {
+            change: RequestChange {
                 container: name,
                 resource,
                 manager,
@@ -127,7 +127,7 @@ impl Slot {
             ResourceManager::Cpu | ResourceManager::Device => 1,
         };
         (from > 0).then(|| Slot {
-            ask: RequestChange {
+            change: RequestChange {
                 container: None,
                 resource,
                 manager,
@@ -143,7 +143,7 @@ impl Slot {
     pub(super) fn to(&self, to: u64) -> RequestChange {
         RequestChange {
             to,
-            ..self.ask.clone()
+            ..self.change.clone()
         }
     }
 }
@@ -211,9 +211,9 @@ impl Alteration {
     #[must_use]
     pub fn pod(&self, pod: &Pod) -> Option<Pod> {
         let mut changed = pod.clone();
-        if let Alteration::Request(asks) = self {
-            for ask in asks {
-                ask.apply(&mut changed)?;
+        if let Alteration::Request(changes) = self {
+            for change in changes {
+                change.apply(&mut changed)?;
             }
         }
         Some(changed)
@@ -222,10 +222,10 @@ impl Alteration {
 
 impl RemedySize {
     /// The size of a change of the pod: the largest difference of its parts.
-    pub(super) fn of_asks(asks: &[RequestChange]) -> Self {
+    pub(super) fn of_changes(changes: &[RequestChange]) -> Self {
         RemedySize {
             scope: RemedyScope::Pod,
-            amount: asks
+            amount: changes
                 .iter()
                 .map(RequestChange::difference)
                 .max()

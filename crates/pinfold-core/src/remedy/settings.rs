@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::trial::Trial;
+use super::trial::RemedyTrial;
 use super::{Alteration, OptionOwner, Remedy, RemedyScope, RemedySize};
 use crate::go_text;
 use crate::ledger::{Ledger, Rules};
@@ -12,7 +12,11 @@ use crate::settings::{Settings, TopologyScope};
 
 /// The settings under which the pod would be admitted: the nearest weaker policy, the other scope, and every single
 /// option whose absence helps.
-pub(super) fn remedies(ledger: &Ledger, pod: &Arc<Pod>, trial: &mut Trial<'_>) -> Vec<Remedy> {
+pub(super) fn remedies(
+    ledger: &Ledger,
+    pod: &Arc<Pod>,
+    trial: &mut RemedyTrial<'_>,
+) -> Vec<Remedy> {
     let (policy, scope) = (ledger.rules().policy(), ledger.rules().scope());
     let weaker = TopologyPolicy::ALL
         .into_iter()
@@ -56,7 +60,7 @@ fn remedy(
     ledger: &Ledger,
     pod: &Arc<Pod>,
     change: Alteration,
-    trial: &mut Trial<'_>,
+    trial: &mut RemedyTrial<'_>,
 ) -> Option<Remedy> {
     let settings = change.settings(ledger.rules().settings());
     let rules = Rules::new(

@@ -1,4 +1,4 @@
-//! Remedies against brute force on small machines: every one is let in, and nothing smaller of its kind is.
+//! Compares remedies with brute force on small machines: every one is admitted, and nothing smaller of its kind is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const NIC: &str = "example.com/nic";
 const HUGE: &str = "hugepages-2Mi";
 
-/// Numbers that are the same in every run.
+/// Random numbers that are the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -164,8 +164,8 @@ fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
         .collect();
     ledger.set_devices(NIC.into(), Some(nics(&near)));
     for at in 0..dice.roll(4) {
-        let resident = random_pod(dice, &format!("resident-{at}"));
-        ledger.admit(&resident, &mut NoPreference).unwrap();
+        let other = random_pod(dice, &format!("other-{at}"));
+        ledger.admit(&other, &mut NoPreference).unwrap();
     }
     ledger
 }
@@ -201,16 +201,16 @@ fn fits(ledger: &Ledger, pod: &Pod) -> bool {
     admission.unwrap().decision.is_admitted()
 }
 
-/// Admits the pod under the changed circumstances, independently of how the remedy was found.
+/// Admits the pod after the change, independently of how the remedy was found.
 fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
     let changed = alteration.pod(pod).unwrap();
     match alteration {
         Alteration::Request(_) => fits(ledger, &changed),
-        Alteration::Move(plan) => moves::carried_out(ledger, &Arc::new(changed), plan).is_some(),
-        Alteration::Evict(leaving) => {
+        Alteration::Move(plan) => moves::executed(ledger, &Arc::new(changed), plan).is_some(),
+        Alteration::Evict(evicted) => {
             let mut copy = ledger.clone();
-            for neighbour in leaving {
-                copy.release(&neighbour.uid).unwrap();
+            for other in evicted {
+                copy.release(&other.uid).unwrap();
             }
             fits(&copy, pod)
         }
@@ -224,31 +224,31 @@ fn verified(ledger: &Ledger, pod: &Pod, alteration: &Alteration) -> bool {
 }
 
 /// Every amount strictly between the requested and the found one is rejected.
-fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, ask: &RequestChange) {
-    let grain = match (ask.manager, ask.resource.as_str()) {
+fn no_amount_is_nearer(ledger: &Ledger, pod: &Pod, change: &RequestChange) {
+    let grain = match (change.manager, change.resource.as_str()) {
         (ResourceManager::Memory, "memory") => MIB,
         (ResourceManager::Memory, _) => 2 * MIB,
         _ => 1,
     };
-    let (low, high) = (ask.from.min(ask.to), ask.from.max(ask.to));
+    let (low, high) = (change.from.min(change.to), change.from.max(change.to));
     let mut between = low / grain * grain + grain;
     while between < high {
         let nearer = RequestChange {
             to: between,
-            ..ask.clone()
+            ..change.clone()
         };
         let changed = Alteration::Request(vec![nearer]).pod(pod).unwrap();
-        assert!(!fits(ledger, &changed), "{between} would fit: {ask:?}");
+        assert!(!fits(ledger, &changed), "{between} would fit: {change:?}");
         between += grain;
     }
 }
 
-/// No smaller set of neighbours helps.
-fn no_fewer_neighbours_help(ledger: &Ledger, pod: &Pod, count: usize) {
+/// No smaller set of evicted pods helps.
+fn no_fewer_evictions_help(ledger: &Ledger, pod: &Pod, count: usize) {
     let uids: Vec<PodUid> = ledger
         .admitted_pods()
         .iter()
-        .map(|resident| resident.pod.uid.clone())
+        .map(|other| other.pod.uid.clone())
         .collect();
     for set in 0_u32..1 << uids.len() {
         if set.count_ones() as usize >= count {
@@ -264,18 +264,22 @@ fn no_fewer_neighbours_help(ledger: &Ledger, pod: &Pod, count: usize) {
     }
 }
 
-/// Looks for the largest amount that fits, without any cleverness.
+/// Finds the largest amount that fits by trying all of them.
 fn by_trying_everything(
     ledger: &Ledger,
     pod: &Pod,
-    ask: &RequestChange,
+    change: &RequestChange,
     least: u64,
     grain: u64,
 ) -> Option<u64> {
-    let mut to = ask.from.div_ceil(grain) * grain;
+    let mut to = change.from.div_ceil(grain) * grain;
     while let Some(lower) = to.checked_sub(grain).filter(|&lower| lower >= least) {
         to = lower;
-        let changed = Alteration::Request(vec![RequestChange { to, ..ask.clone() }]).pod(pod);
+        let changed = Alteration::Request(vec![RequestChange {
+            to,
+            ..change.clone()
+        }])
+        .pod(pod);
         if changed.is_some_and(|changed| fits(ledger, &changed)) {
             return Some(to);
         }
@@ -286,9 +290,9 @@ fn by_trying_everything(
 fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
     let before = ledger.state().clone();
     let found = find(ledger, pod, &mut NoPreference, Effort::default()).unwrap();
-    assert_eq!(*ledger.state(), before, "the ledger is not changed");
+    assert_eq!(*ledger.state(), before, "the ledger is unchanged");
     let again = find(ledger, pod, &mut NoPreference, Effort::default()).unwrap();
-    assert_eq!(found, again, "the same question has the same answer");
+    assert_eq!(found, again, "the search is deterministic");
     assert!(found.complete);
     assert!(found.fitting.is_sorted_by_key(|remedy| remedy.size));
     let mut kinds = BTreeMap::new();
@@ -300,19 +304,19 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
         );
         assert!(remedy.nearest);
         let kind = match &remedy.alteration {
-            Alteration::Request(asks) => {
-                if let [ask] = &asks[..] {
-                    no_amount_is_nearer(ledger, pod, ask);
+            Alteration::Request(changes) => {
+                if let [change] = &changes[..] {
+                    no_amount_is_nearer(ledger, pod, change);
                 }
-                if asks.len() > 1 {
+                if changes.len() > 1 {
                     "together"
                 } else {
-                    asks[0].resource.as_str()
+                    changes[0].resource.as_str()
                 }
             }
             Alteration::Move(_) => "move",
-            Alteration::Evict(leaving) => {
-                no_fewer_neighbours_help(ledger, pod, leaving.len());
+            Alteration::Evict(evicted) => {
+                no_fewer_evictions_help(ledger, pod, evicted.len());
                 "release"
             }
             Alteration::Policy { from, to } => {
@@ -339,32 +343,32 @@ fn check(ledger: &Ledger, pod: &Arc<Pod>) -> BTreeMap<&'static str, usize> {
         .unwrap();
         *kinds.entry(kind).or_default() += 1;
     }
-    nothing_is_overlooked(ledger, pod, &found);
-    alone_is_right(ledger, pod, &found, &mut kinds);
+    no_amount_is_missed(ledger, pod, &found);
+    empty_node_result_is_right(ledger, pod, &found, &mut kinds);
     kinds
 }
 
-/// Where an amount has no remedy, no amount would have done.
-fn nothing_is_overlooked(ledger: &Ledger, pod: &Pod, found: &Remedies) {
+/// Where an amount has no remedy, no other amount fits.
+fn no_amount_is_missed(ledger: &Ledger, pod: &Pod, found: &Remedies) {
     for slot in request_change::Slot::all(ledger, pod) {
-        let best = by_trying_everything(ledger, pod, &slot.ask, slot.least, slot.grain);
+        let best = by_trying_everything(ledger, pod, &slot.change, slot.least, slot.grain);
         let offered = found
             .fitting
             .iter()
             .find_map(|remedy| match &remedy.alteration {
-                Alteration::Request(asks) => {
-                    let [ask] = &asks[..] else { return None };
-                    let same =
-                        ask.container == slot.ask.container && ask.resource == slot.ask.resource;
-                    (same && ask.to < ask.from).then_some(ask.to)
+                Alteration::Request(changes) => {
+                    let [change] = &changes[..] else { return None };
+                    let same = change.container == slot.change.container
+                        && change.resource == slot.change.resource;
+                    (same && change.to < change.from).then_some(change.to)
                 }
                 _ => None,
             });
-        assert_eq!(offered, best, "{:?}", slot.ask);
+        assert_eq!(offered, best, "{:?}", slot.change);
     }
 }
 
-fn alone_is_right(
+fn empty_node_result_is_right(
     ledger: &Ledger,
     pod: &Pod,
     found: &Remedies,
@@ -377,12 +381,12 @@ fn alone_is_right(
             assert!(!fits(&empty, pod));
             *kinds.entry("never").or_default() += 1;
             for remedy in largest {
-                let Alteration::Request(asks) = &remedy.alteration else {
+                let Alteration::Request(changes) = &remedy.alteration else {
                     panic!("only the pod can change on an empty machine");
                 };
                 assert!(fits(&empty, &remedy.alteration.pod(pod).unwrap()));
-                if let [ask] = &asks[..] {
-                    no_amount_is_nearer(&empty, pod, ask);
+                if let [change] = &changes[..] {
+                    no_amount_is_nearer(&empty, pod, change);
                 }
             }
         }
@@ -390,7 +394,7 @@ fn alone_is_right(
 }
 
 #[test]
-fn every_remedy_is_let_in_and_nothing_nearer_of_its_kind_is() {
+fn every_remedy_is_admitted_and_nothing_nearer_of_its_kind_is() {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     let mut rejections = 0;
     for seed in 0..1_200 {
@@ -430,7 +434,7 @@ fn a_pod_that_fits_needs_no_remedy() {
 }
 
 #[test]
-fn cpus_that_do_not_fill_cores_may_also_become_more() {
+fn cpus_that_do_not_fill_cores_may_also_be_rounded_up() {
     let mut settings = settings("none");
     settings
         .cpu_options
@@ -443,15 +447,15 @@ fn cpus_that_do_not_fill_cores_may_also_become_more() {
         found.decision.rejection().unwrap().reason,
         RejectionReason::SMTAlignmentError
     );
-    let asks: Vec<u64> = found
+    let changes: Vec<u64> = found
         .fitting
         .iter()
         .filter_map(|remedy| match &remedy.alteration {
-            Alteration::Request(asks) => Some(asks[0].to),
+            Alteration::Request(changes) => Some(changes[0].to),
             _ => None,
         })
         .collect();
-    assert_eq!(asks, [2, 4]);
+    assert_eq!(changes, [2, 4]);
     let off = found.fitting.last().unwrap();
     assert_eq!(
         off.alteration,
@@ -471,11 +475,11 @@ fn the_number_of_admissions_is_bounded() {
     .unwrap();
     let mut ledger = Ledger::new(Arc::new(rules));
     for at in 0..40 {
-        let resident = pod(
-            &format!("resident-{at}"),
+        let other = pod(
+            &format!("other-{at}"),
             vec![container("app", &[("cpu", 2), ("memory", 3)])],
         );
-        ledger.admit(&resident, &mut NoPreference).unwrap();
+        ledger.admit(&other, &mut NoPreference).unwrap();
     }
     let pod = pod(
         "new",
@@ -503,7 +507,7 @@ fn the_number_of_admissions_is_bounded() {
 }
 
 #[test]
-fn amounts_beyond_every_number_are_no_trouble() {
+fn huge_amounts_do_not_overflow() {
     let rules = Rules::new(Arc::new(machine(2, 2, 1, |_| 16)), settings("restricted")).unwrap();
     let ledger = Ledger::new(Arc::new(rules));
     for (cpu, memory, nic) in [
@@ -527,7 +531,7 @@ fn amounts_beyond_every_number_are_no_trouble() {
 }
 
 #[test]
-fn pod_level_resources_grow_where_nothing_is_left_to_share() {
+fn pod_level_resources_grow_where_the_shared_pool_is_empty() {
     let mut settings = settings("restricted");
     settings.topology_scope = "pod".into();
     settings.pod_level_resources = true;
@@ -545,20 +549,20 @@ fn pod_level_resources_grow_where_nothing_is_left_to_share() {
     let spec = Arc::new(spec);
     let found = find(&ledger, &spec, &mut NoPreference, Effort::default()).unwrap();
     assert!(found.decision.rejection().is_some());
-    let asks: Vec<(Option<&str>, u64, u64)> = found
+    let changes: Vec<(Option<&str>, u64, u64)> = found
         .fitting
         .iter()
         .filter_map(|remedy| match &remedy.alteration {
-            Alteration::Request(asks) => {
-                let ask = &asks[0];
+            Alteration::Request(changes) => {
+                let change = &changes[0];
                 Some((
-                    ask.container.as_ref().map(ContainerName::as_str),
-                    ask.from,
-                    ask.to,
+                    change.container.as_ref().map(ContainerName::as_str),
+                    change.from,
+                    change.to,
                 ))
             }
             _ => None,
         })
         .collect();
-    assert_eq!(asks, [(None, 2, 3), (Some("own"), 2, 1)]);
+    assert_eq!(changes, [(None, 2, 3), (Some("own"), 2, 1)]);
 }

@@ -1,4 +1,4 @@
-//! [`Trial`]: admissions that are reverted again, counted against a budget.
+//! [`RemedyTrial`]: admissions that are reverted again, counted against a budget.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::pod::Pod;
 const ONE_BY_ONE: usize = 256;
 
 /// The budget of a search and its progress.
-pub(super) struct Trial<'p> {
+pub(super) struct RemedyTrial<'p> {
     plugins: &'p mut dyn PreferredAllocation,
     /// The number of admissions that may still be tried.
     pub(super) left: usize,
@@ -22,7 +22,7 @@ pub(super) struct Trial<'p> {
 }
 
 /// The first candidate that was admitted.
-pub(super) struct Hit {
+pub(super) struct FirstAdmitted {
     /// Its index.
     pub(super) at: usize,
     /// The assignment of the pod.
@@ -31,7 +31,7 @@ pub(super) struct Hit {
     pub(super) nearest: bool,
 }
 
-impl<'p> Trial<'p> {
+impl<'p> RemedyTrial<'p> {
     pub(super) fn new(plugins: &'p mut dyn PreferredAllocation, left: usize) -> Self {
         Self {
             plugins,
@@ -44,13 +44,13 @@ impl<'p> Trial<'p> {
     /// The assignment of `pod` on `ledger`, which is unchanged afterwards. `None` if the pod is rejected or no trials
     /// are left.
     pub(super) fn admit(&mut self, ledger: &mut Ledger, pod: &Arc<Pod>) -> Option<Assignment> {
-        let (change, assignment) = self.keep(ledger, pod)?;
-        take_back(ledger, &change);
+        let (change, assignment) = self.admit_and_keep(ledger, pod)?;
+        revert(ledger, &change);
         Some(assignment)
     }
 
     /// Admits `pod` to `ledger`. `None` if it is rejected or no trials are left; the ledger is unchanged then.
-    pub(super) fn keep(
+    pub(super) fn admit_and_keep(
         &mut self,
         ledger: &mut Ledger,
         pod: &Arc<Pod>,
@@ -65,7 +65,7 @@ impl<'p> Trial<'p> {
         match (admission.decision.result, admission.change) {
             (AdmissionResult::Admitted(assignment), Some(change)) => Some((change, assignment)),
             (_, change) => {
-                change.iter().for_each(|change| take_back(ledger, change));
+                change.iter().for_each(|change| revert(ledger, change));
                 None
             }
         }
@@ -86,10 +86,10 @@ impl<'p> Trial<'p> {
         &mut self,
         count: usize,
         mut fits: impl FnMut(&mut Self, usize) -> Option<Assignment>,
-    ) -> Option<Hit> {
+    ) -> Option<FirstAdmitted> {
         for at in 0..count.min(ONE_BY_ONE) {
             if let Some(assignment) = fits(self, at) {
-                return Some(Hit {
+                return Some(FirstAdmitted {
                     at,
                     assignment,
                     nearest: true,
@@ -113,7 +113,7 @@ impl<'p> Trial<'p> {
                 None => rejected = middle,
             }
         }
-        Some(Hit {
+        Some(FirstAdmitted {
             at,
             assignment: best,
             nearest: false,
@@ -121,8 +121,8 @@ impl<'p> Trial<'p> {
     }
 }
 
-fn take_back(ledger: &mut Ledger, change: &Change) {
+fn revert(ledger: &mut Ledger, change: &Change) {
     ledger
         .undo(change)
-        .expect("the change that was just made can be taken back");
+        .expect("the change that was just made can be reverted");
 }

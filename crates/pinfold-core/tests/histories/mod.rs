@@ -17,7 +17,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 
-/// A small generator of our own: the same seed gives the same history on every machine.
+/// A small random number generator: the same seed gives the same history on every machine.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -43,7 +43,7 @@ impl Random {
 
 const GIB: u64 = 1 << 30;
 
-/// Up to 8 NUMA nodes with gaps in their ids, some without CPUs, some cores with a missing thread.
+/// Up to 8 NUMA nodes with gaps in their IDs, some without CPUs, some cores with a missing thread.
 fn machine(random: &mut Random) -> Machine {
     let count = 1 + random.below(8);
     let sparse = random.chance(30);
@@ -222,7 +222,7 @@ fn plug_in(random: &mut Random, ledger: &mut Ledger) -> Option<Change> {
     ledger.set_devices("example.com/gpu".into(), Some(devices))
 }
 
-/// Plays one random history and calls `check` after every event with the ledger before and after it.
+/// Runs one random history and calls `check` after every event with the ledger before and after it.
 pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Change>)) {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let machine = Arc::new(machine(&mut random));
@@ -235,10 +235,10 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
     check(&before, &ledger, change.as_ref());
     for number in 0..40 {
         let before = ledger.clone();
-        let residents: Vec<Arc<Pod>> = ledger
+        let admitted: Vec<Arc<Pod>> = ledger
             .admitted_pods()
             .iter()
-            .map(|resident| resident.pod.clone())
+            .map(|one| one.pod.clone())
             .collect();
         let change = match random.below(10) {
             0..6 => {
@@ -247,17 +247,17 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
                     .expect("a new pod")
                     .change
             }
-            6..8 if !residents.is_empty() => {
-                let leaving = &residents
-                    [usize::try_from(random.below(residents.len() as u64)).expect("small")];
-                Some(ledger.release(&leaving.uid).expect("a resident"))
+            6..8 if !admitted.is_empty() => {
+                let released =
+                    &admitted[usize::try_from(random.below(admitted.len() as u64)).expect("small")];
+                Some(ledger.release(&released.uid).expect("an admitted pod"))
             }
-            8 if !residents.is_empty() => {
-                let starting = &residents
-                    [usize::try_from(random.below(residents.len() as u64)).expect("small")];
+            8 if !admitted.is_empty() => {
+                let starting =
+                    &admitted[usize::try_from(random.below(admitted.len() as u64)).expect("small")];
                 ledger
                     .start(&starting.uid, &starting.containers[0].name)
-                    .expect("a resident")
+                    .expect("an admitted pod")
             }
             _ => {
                 ledger
@@ -270,7 +270,7 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
     }
 }
 
-/// The seeds to play.
+/// The seeds to run.
 pub(crate) fn histories() -> std::ops::Range<u64> {
     let cases = std::env::var("PINFOLD_CASES")
         .ok()

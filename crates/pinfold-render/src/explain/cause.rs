@@ -5,8 +5,8 @@ use pinfold_core::device::DeviceError;
 use pinfold_core::explanation::{Cause, MemoryGrouping, ResourceFacts};
 use pinfold_core::memory::{EmptySharedPool, MemoryError};
 
-use super::because::{binding, cannot, each};
-use super::words::{bytes, nodes, plural};
+use super::alignment::{binding, cannot, each};
+use super::phrases::{bytes, nodes, plural};
 
 /// The sentence, without a full stop.
 pub(super) fn sentence(cause: &Cause, facts: &[ResourceFacts]) -> String {
@@ -24,8 +24,9 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
             requested,
             per_core,
         } => format!(
-            "full-pcpus-only: {} do not fill whole cores of {}",
+            "full-pcpus-only: {} {} not fill whole cores of {}",
             cpus(requested),
+            if requested == 1 { "does" } else { "do" },
             cpus(per_core)
         ),
         CpuError::TooFewWholeCores {
@@ -38,11 +39,11 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
             cpus(available),
             listed(facts)
         ),
-        CpuError::NothingLeftForInit => "sidecars with CPUs of their own use up the pod's CPUs, \
-             and an init container without CPUs of its own would have none"
+        CpuError::NothingLeftForInit => "sidecars with exclusive CPUs use up the pod's CPUs, \
+             and an init container without exclusive CPUs would have none"
             .to_owned(),
-        CpuError::NothingLeftToShare => "containers with CPUs of their own use up the pod's CPUs, \
-             and the containers that share the rest would have none"
+        CpuError::NothingLeftToShare => "containers with exclusive CPUs use up the pod's CPUs, \
+             and the containers in the shared pool would have none"
             .to_owned(),
         CpuError::Take(TakeError::NotEnough {
             requested,
@@ -59,19 +60,19 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
         },
         CpuError::Take(TakeError::Incomplete) => {
             format!(
-                "the free CPUs cannot be put together as the options demand{}",
+                "the free CPUs do not satisfy the options of the CPU manager{}",
                 listed(facts)
             )
         }
         CpuError::Take(TakeError::TookTooFew { missing }) => {
             format!(
-                "spreading the CPUs over NUMA nodes came out {} short",
+                "spreading the CPUs over NUMA nodes took {} too few",
                 cpus(missing)
             )
         }
         CpuError::Take(TakeError::TookTooMany { surplus }) => {
             format!(
-                "spreading the CPUs over NUMA nodes came out with {} too many",
+                "spreading the CPUs over NUMA nodes took {} too many",
                 cpus(surplus)
             )
         }
@@ -83,8 +84,7 @@ fn cpus(error: &CpuError, facts: &[ResourceFacts]) -> String {
             "the kubelet crashes on this: the machine has fewer CPUs than cores".to_owned()
         }
         CpuError::Take(TakeError::TooManyCombinations { .. }) => {
-            "the kubelet would try more combinations of NUMA nodes than anyone can wait for"
-                .to_owned()
+            "the kubelet would try too many combinations of NUMA nodes to finish".to_owned()
         }
     }
 }
@@ -131,18 +131,18 @@ fn memory(error: &MemoryError, facts: &[ResourceFacts]) -> String {
             nodes(*best)
         ),
         MemoryError::BreaksGroup { chosen } => format!(
-            "memory of running pods does not let {} be used together{}",
+            "memory groups of running pods prevent using {} together{}",
             nodes(*chosen),
             bound(facts)
         ),
         MemoryError::EmptySharedPool(EmptySharedPool::Init(resource)) => {
             format!(
-                "sidecars use up the pod's {resource}, and an init container that shares it would have none"
+                "sidecars use up the pod's {resource}, and an init container in the shared pool would have none"
             )
         }
         MemoryError::EmptySharedPool(EmptySharedPool::App(resource)) => format!(
-            "containers with {resource} of their own use up the pod's {resource}, \
-             and the containers that share the rest would have none"
+            "containers with their own {resource} use up the pod's {resource}, \
+             and the containers in the shared pool would have none"
         ),
         MemoryError::EmptySharedPool(EmptySharedPool::NotWholeBytes(_)) => not_whole(),
         MemoryError::UnknownNodes { unknown } => {
@@ -155,7 +155,7 @@ fn memory(error: &MemoryError, facts: &[ResourceFacts]) -> String {
 }
 
 fn not_whole() -> String {
-    "an amount of memory is not written as a whole number of bytes".to_owned()
+    "an amount of memory is not a whole number of bytes".to_owned()
 }
 
 /// How allocated memory restricts the use of nodes, if it does.
@@ -180,14 +180,14 @@ fn devices(error: &DeviceError, facts: &[ResourceFacts]) -> String {
             required,
             ..
         } => {
-            format!("{resource}: the container holds {held}, but asks for {required} now")
+            format!("{resource}: the container holds {held}, but requests {required} now")
         }
         DeviceError::Unregistered { resource } => {
-            format!("{resource}: no device plugin offers it any more")
+            format!("{resource}: no device plugin is registered for it")
         }
-        DeviceError::NoneHealthy { resource } => format!("{resource}: no device of it is in order"),
+        DeviceError::NoneHealthy { resource } => format!("{resource}: no device is healthy"),
         DeviceError::NoLongerHealthy { resource } => {
-            format!("{resource}: a device that the container holds is out of order")
+            format!("{resource}: a device that the container holds is unhealthy")
         }
         DeviceError::Unavailable {
             resource,
@@ -204,7 +204,11 @@ fn devices(error: &DeviceError, facts: &[ResourceFacts]) -> String {
                 }
             }
         }
-        DeviceError::TooFew { requested, .. } => format!("{requested} is no number of devices"),
-        DeviceError::NoAdvice { message } => format!("the device plugin gave no advice: {message}"),
+        DeviceError::TooFew { requested, .. } => {
+            format!("{requested} is not a valid number of devices")
+        }
+        DeviceError::NoAdvice { message } => {
+            format!("GetPreferredAllocation of the device plugin failed: {message}")
+        }
     }
 }

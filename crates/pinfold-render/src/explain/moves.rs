@@ -7,7 +7,7 @@ use pinfold_core::decision::Assignment;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::remedy::{Alteration, Defragmentation, Move, MovePlan, MoveStep, PodRef, Remedy};
 
-use super::words::{plural, wrap};
+use super::phrases::{plural, wrap};
 use crate::placement::placement;
 
 /// `move pod a from CPUs 2-3 to 8-9, pod b from NUMA node 0 to 1`.
@@ -18,17 +18,17 @@ pub(super) fn what(plan: &MovePlan) -> String {
 
 /// One move, described by the first difference: CPUs, NUMA nodes, or the whole assignment.
 fn shift(one: &Move) -> String {
-    let who = format!("pod {}", called(&one.pod));
+    let subject = format!("pod {}", called(&one.pod));
     let (from, to) = (cpus(&one.from), cpus(&one.to));
     if from != to {
-        return format!("{who} from CPUs {from} to {to}");
+        return format!("{subject} from CPUs {from} to {to}");
     }
     let (from, to) = (nodes(&one.from), nodes(&one.to));
     if from != to {
-        return format!("{who} from NUMA node {from} to {to}");
+        return format!("{subject} from NUMA node {from} to {to}");
     }
     format!(
-        "{who} from {} to {}",
+        "{subject} from {} to {}",
         placement(&one.from),
         placement(&one.to)
     )
@@ -52,10 +52,12 @@ pub fn defragmentation(name: &str, found: &Defragmentation) -> String {
 fn none(name: &str, found: &Defragmentation) -> String {
     let most = plural(found.exhausted as u64, "pod", "pods");
     match (found.complete, found.exhausted) {
-        (true, _) => format!("No plan that moves up to {most} lets pod {name} in."),
-        (false, 0) => format!("No plan was found that lets pod {name} in, but not all were tried."),
+        (true, _) => format!("No plan that moves up to {most} makes room for pod {name}."),
+        (false, 0) => {
+            format!("No plan was found that makes room for pod {name}, but not all were tried.")
+        }
         (false, _) => format!(
-            "No plan that moves up to {most} lets pod {name} in; not all that move more were tried."
+            "No plan that moves up to {most} makes room for pod {name}; not all that move more were tried."
         ),
     }
 }
@@ -95,7 +97,7 @@ fn steps(name: &str, plan: &MovePlan, remedy: &Remedy) -> String {
         let _ = write!(
             text,
             "{}",
-            crate::text::paragraph(&lead, &line, 4, super::words::WIDTH)
+            crate::text::paragraph(&lead, &line, 4, super::phrases::WIDTH)
         );
     }
     text

@@ -2,7 +2,7 @@
 
 use pinfold_core::explanation::{MemoryGrouping, ResourceFacts};
 
-use super::words::{WIDTH, bare, clip};
+use super::phrases::{WIDTH, bare, clip};
 use crate::table::{Align, Table};
 
 /// The maximum number of NUMA nodes shown for one resource: those with the most free.
@@ -66,8 +66,8 @@ fn add(table: &mut Table, facts: &ResourceFacts) {
     for node in &shown {
         let note = match node.grouping {
             MemoryGrouping::Unrestricted => String::new(),
-            MemoryGrouping::SingleNodeOnly => "only alone".to_owned(),
-            MemoryGrouping::Group(group) => clip(&format!("only as {group}"), 16),
+            MemoryGrouping::SingleNodeOnly => "single-node only".to_owned(),
+            MemoryGrouping::Group(group) => clip(&format!("group {group} only"), 16),
         };
         row(
             std::mem::take(&mut first),

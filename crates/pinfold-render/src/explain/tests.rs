@@ -105,13 +105,9 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Pod {
 }
 
 /// A node with these pods on it.
-fn node(
-    machine: Arc<Machine>,
-    settings: Settings,
-    residents: &[(&str, &[(&str, &str)])],
-) -> Ledger {
+fn node(machine: Arc<Machine>, settings: Settings, others: &[(&str, &[(&str, &str)])]) -> Ledger {
     let mut ledger = Ledger::new(Arc::new(Rules::new(machine, settings).unwrap()));
-    for &(uid, rows) in residents {
+    for &(uid, rows) in others {
         let admission = ledger
             .admit(&Arc::new(pod(uid, rows)), &mut NoPreference)
             .unwrap();
@@ -133,13 +129,13 @@ fn offer(ledger: &mut Ledger, near: &[i64]) {
     ledger.set_devices(GPU.into(), Some(devices));
 }
 
-fn ask(ledger: &Ledger, pod: Pod) -> Remedies {
+fn remedies_for(ledger: &Ledger, pod: Pod) -> Remedies {
     remedy::find(ledger, &Arc::new(pod), &mut NoPreference, Effort::default()).unwrap()
 }
 
 /// The whole text of a rejection, with its width checked.
 fn rejected(ledger: &Ledger, pod: Pod) -> String {
-    let found = ask(ledger, pod);
+    let found = remedies_for(ledger, pod);
     let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
@@ -151,7 +147,7 @@ fn rejected(ledger: &Ledger, pod: Pod) -> String {
 }
 
 fn admitted(ledger: &Ledger, pod: Pod) -> String {
-    let found = ask(ledger, pod);
+    let found = remedies_for(ledger, pod);
     assert_eq!(
         rejection(found.decision.pod.as_str(), &found.decision, Some(&found)),
         ""
@@ -166,9 +162,9 @@ fn admitted(ledger: &Ledger, pod: Pod) -> String {
 
 /// Three CPUs are free on each of two nodes; two cards are near node 1 and one is near none.
 fn busy(settings: Settings) -> Ledger {
-    let residents: [(&str, &[(&str, &str)]); 2] =
+    let others: [(&str, &[(&str, &str)]); 2] =
         [("low", &[("cpu", "4")]), ("high", &[("cpu", "5")])];
-    let mut ledger = node(machine(2, 8, 1), settings, &residents);
+    let mut ledger = node(machine(2, 8, 1), settings, &others);
     offer(&mut ledger, &[1, 1, -1]);
     ledger
 }
@@ -189,7 +185,7 @@ fn pod_level() -> Settings {
 }
 
 /// A pod whose only container with exclusive CPUs takes all of them.
-fn nothing_to_share() -> Pod {
+fn empty_shared_pool() -> Pod {
     let whole = Some(list(&[("cpu", "2"), ("memory", "4Gi")]));
     let mut pod = pod("new", &[("cpu", "2")]);
     pod.containers.push(container("log", &[]));
@@ -198,7 +194,7 @@ fn nothing_to_share() -> Pod {
 }
 
 #[test]
-fn a_rejection_tells_what_every_node_has_and_what_would_fit() {
+fn a_rejection_shows_what_every_node_has_and_what_would_fit() {
     let text = rejected(&busy(settings("restricted")), pod("new", &[("cpu", "6")]));
     let expected = "\
 Pod new (container app) is rejected, TopologyAffinityError:
@@ -206,17 +202,17 @@ Pod new (container app) is rejected, TopologyAffinityError:
   node 0 has 3, node 1 has 3.
 
 resource  node  requested    free   total  missing
-cpu          0      6       3       7        3
-             1              3       8        3
-           all              6      15        -
-memory       0  1 GiB  13 GiB  14 GiB        -  only alone
-             1         14 GiB  15 GiB        -  only alone
-           all         27 GiB  29 GiB        -
+cpu          0          6       3       7        3
+             1                  3       8        3
+           all                  6      15        -
+memory       0      1 GiB  13 GiB  14 GiB        -  single-node only
+             1             14 GiB  15 GiB        -  single-node only
+           all             27 GiB  29 GiB        -
 
 What would fit
  1. cpu of container app: 3 instead of 6 CPUs (NUMA node 0)
- 2. without pod low (NUMA node 0)
- 3. without pod high (NUMA node 1)
+ 2. evict pod low (NUMA node 0)
+ 3. evict pod high (NUMA node 1)
  4. policy best-effort instead of restricted (NUMA node 0 first)
 ";
     assert_eq!(text, expected);
@@ -234,17 +230,17 @@ Pod new (container app) is rejected, TopologyAffinityError:
   has 3.
 
 resource  node  requested    free   total  missing
-cpu          0      6       3       7        3
-             1              3       8        3
-           all              6      15        -
-memory       0  1 GiB  13 GiB  14 GiB        -  only alone
-             1         14 GiB  15 GiB        -  only alone
-           all         27 GiB  29 GiB        -
+cpu          0          6       3       7        3
+             1                  3       8        3
+           all                  6      15        -
+memory       0      1 GiB  13 GiB  14 GiB        -  single-node only
+             1             14 GiB  15 GiB        -  single-node only
+           all             27 GiB  29 GiB        -
 
 What would fit
  1. cpu of container app: 3 instead of 6 CPUs (NUMA node 0)
- 2. without pod low (NUMA node 0)
- 3. without pod high (NUMA node 1)
+ 2. evict pod low (NUMA node 0)
+ 3. evict pod high (NUMA node 1)
  4. policy best-effort instead of single-numa-node (NUMA node 0 first)
 ";
     assert_eq!(text, expected);
@@ -261,17 +257,17 @@ Pod new (container app) is rejected, TopologyAffinityError:
   restricted: example.com/gpu: 4 devices requested, but the machine has only 3.
 
 resource         node  requested    free   total  missing
-example.com/gpu     1      4       2       2        2
-                 none              1       1        3
-                  all              3       3        1
-cpu                 0      1       3       7        -
-                    1              3       8        -
-                  all              6      15        -
-memory              0  1 GiB  13 GiB  14 GiB        -  only alone
-                    1         14 GiB  15 GiB        -  only alone
-                  all         27 GiB  29 GiB        -
+example.com/gpu     1          4       2       2        2
+                 none                  1       1        3
+                  all                  3       3        1
+cpu                 0          1       3       7        -
+                    1                  3       8        -
+                  all                  6      15        -
+memory              0      1 GiB  13 GiB  14 GiB        -  single-node only
+                    1             14 GiB  15 GiB        -  single-node only
+                  all             27 GiB  29 GiB        -
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. example.com/gpu of container app: 2 instead of 4 (NUMA node 1)
@@ -280,7 +276,7 @@ What would fit
 }
 
 #[test]
-fn what_never_fits_is_said_so_with_the_most_that_would() {
+fn a_pod_that_never_fits_is_shown_with_the_largest_amounts_that_fit() {
     let text = rejected(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "1"), ("memory", "40Gi")]),
@@ -289,14 +285,14 @@ fn what_never_fits_is_said_so_with_the_most_that_would() {
 Pod new (container app) is rejected, UnexpectedAdmissionError:
   memory: 40 GiB requested, but only 27 GiB of 29 GiB is free.
 
-resource  node   requested    free   total  missing
-memory       0  40 GiB  13 GiB  14 GiB   27 GiB  only alone
-             1          14 GiB  15 GiB   26 GiB  only alone
-           all          27 GiB  29 GiB   13 GiB
+resource  node  requested    free   total  missing
+memory       0     40 GiB  13 GiB  14 GiB   27 GiB  single-node only
+             1             14 GiB  15 GiB   26 GiB  single-node only
+           all             27 GiB  29 GiB   13 GiB
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
-The most that would fit the empty machine
+Largest amounts that fit the empty machine
  1. memory of container app: 15 GiB instead of 40 GiB (NUMA node 1)
 
 What would fit
@@ -313,14 +309,14 @@ Pod new (container app) is rejected, UnexpectedAdmissionError:
   cpu: 9 CPUs requested, but only 6 of 15 are free.
 
 resource  node  requested  free  total  missing
-cpu          0      9     0      7        9
-             1            6      8        3
-           all            6     15        3
+cpu          0          9     0      7        9
+             1                6      8        3
+           all                6     15        3
 
 What would fit
  1. cpu of container app: 6 instead of 9 CPUs
- 2. without pod low
- 3. without pod high
+ 2. evict pod low
+ 3. evict pod high
 ";
     assert_eq!(text, expected);
 }
@@ -336,11 +332,11 @@ Pod new (container app) is rejected, SMTAlignmentError:
   full-pcpus-only: 3 CPUs do not fill whole cores of 2 CPUs.
 
 resource  node  requested  free  total  missing
-cpu          0      3     6      7        -
-             1            8      8        -
-           all           14     15        -
+cpu          0          3     6      7        -
+             1                8      8        -
+           all               14     15        -
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. cpu of container app: 2 instead of 3 CPUs
@@ -358,15 +354,15 @@ fn too_few_whole_cores() {
     );
     let expected = "\
 Pod new (container app) is rejected, SMTAlignmentError:
-  full-pcpus-only: 16 CPUs requested, but whole free cores have only 14 CPUs: node 0
-  has 6, node 1 has 8.
+  full-pcpus-only: 16 CPUs requested, but whole free cores have only 14 CPUs:
+  node 0 has 6, node 1 has 8.
 
 resource  node  requested  free  total  missing
-cpu          0     16     6      7       10
-             1            8      8        8
-           all           14     15        2
+cpu          0         16     6      7       10
+             1                8      8        8
+           all               14     15        2
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. cpu of container app: 14 instead of 16 CPUs
@@ -382,22 +378,22 @@ fn resources_on_different_nodes() {
     );
     let expected = "\
 Pod new (container app) is rejected, TopologyAffinityError:
-  restricted: no NUMA node suits all resources: example.com/gpu fits on NUMA
-  node 0, cpu fits on NUMA node 1, memory fits on NUMA nodes 0-1.
+  restricted: no NUMA node fits all resources: example.com/gpu fits on NUMA node
+  0, cpu fits on NUMA node 1, memory fits on NUMA nodes 0-1.
 
 resource         node  requested    free   total  missing
-example.com/gpu     0      1       1       1        -
-cpu                 0      6       4       7        2
-                    1              8       8        -
-                  all             12      15        -
-memory              0  1 GiB  13 GiB  14 GiB        -  only alone
-                    1         15 GiB  15 GiB        -
-                  all         28 GiB  29 GiB        -
+example.com/gpu     0          1       1       1        -
+cpu                 0          6       4       7        2
+                    1                  8       8        -
+                  all                 12      15        -
+memory              0      1 GiB  13 GiB  14 GiB        -  single-node only
+                    1             15 GiB  15 GiB        -
+                  all             28 GiB  29 GiB        -
 
 What would fit
  1. cpu of container app: 4 instead of 6 CPUs (NUMA node 0)
  2. move pod low from CPUs 1-3 to 8-10 (NUMA node 0)
- 3. without pod low (NUMA node 0)
+ 3. evict pod low (NUMA node 0)
  4. policy best-effort instead of restricted (NUMA node 0 first)
 ";
     assert_eq!(text, expected);
@@ -412,14 +408,14 @@ fn a_node_whose_memory_is_in_use_cannot_join_others() {
     let expected = "\
 Pod new (container app) is rejected, UnexpectedAdmissionError:
   NUMA node 0 cannot hold the memory, and no wider set that contains it can:
-  node 0 is in use and can only be used alone.
+  node 0 has single-node assignments and can only be used alone.
 
-resource  node   requested    free   total  missing
-memory       0  20 GiB  13 GiB  14 GiB    7 GiB  only alone
-             1          15 GiB  15 GiB    5 GiB
-           all          28 GiB  29 GiB        -
+resource  node  requested    free   total  missing
+memory       0     20 GiB  13 GiB  14 GiB    7 GiB  single-node only
+             1             15 GiB  15 GiB    5 GiB
+           all             28 GiB  29 GiB        -
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. memory of container app: 15 GiB instead of 20 GiB (NUMA node 1)
@@ -437,15 +433,15 @@ fn resources_that_prefer_different_widths() {
 Pod new (container app) is rejected, TopologyAffinityError:
   restricted: cpu prefers 1 NUMA node, but memory prefers 2.
 
-resource  node   requested    free   total  missing
-cpu          0       2       7       7        -
-             1               8       8        -
-           all              15      15        -
-memory       0  20 GiB  14 GiB  14 GiB    6 GiB
-             1          15 GiB  15 GiB    5 GiB
-           all          29 GiB  29 GiB        -
+resource  node  requested    free   total  missing
+cpu          0          2       7       7        -
+             1                  8       8        -
+           all                 15      15        -
+memory       0     20 GiB  14 GiB  14 GiB    6 GiB
+             1             15 GiB  15 GiB    5 GiB
+           all             29 GiB  29 GiB        -
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. memory of container app: 15 GiB instead of 20 GiB (NUMA node 1)
@@ -471,40 +467,40 @@ Pod new (container app) is rejected, TopologyAffinityError:
   1 can only be used as part of NUMA nodes 0-1.
 
 resource  node  requested   free   total  missing
-cpu          0      1      6       7        -
-             1             0       8        1
-           all             6      15        -
-memory       0  2 GiB    0 B  14 GiB    2 GiB  only as 0-1
-             1         9 GiB  15 GiB        -  only as 0-1
-           all         9 GiB  29 GiB        -
+cpu          0          1      6       7        -
+             1                 0       8        1
+           all                 6      15        -
+memory       0      2 GiB    0 B  14 GiB    2 GiB  group 0-1 only
+             1             9 GiB  15 GiB        -  group 0-1 only
+           all             9 GiB  29 GiB        -
 
 What would fit
- 1. without pod wide (NUMA node 0)
+ 1. evict pod wide (NUMA node 0)
  2. policy best-effort instead of restricted (NUMA nodes 0-1 first)
 ";
     assert_eq!(text, expected);
 }
 
 #[test]
-fn a_pod_that_leaves_nothing_to_share() {
+fn a_pod_whose_shared_pool_is_empty() {
     let text = rejected(
         &node(machine(2, 4, 1), pod_level(), &[]),
-        nothing_to_share(),
+        empty_shared_pool(),
     );
     let expected = "\
 Pod new is rejected, TopologyAffinityError:
-  containers with CPUs of their own use up the pod's CPUs, and the containers
-  that share the rest would have none.
+  containers with exclusive CPUs use up the pod's CPUs, and the containers in
+  the shared pool would have none.
 
 resource  node  requested    free   total  missing
-cpu          0      2       3       3        -
-             1              4       4        -
-           all              7       7        -
-memory       0  4 GiB  14 GiB  14 GiB        -
-             1         15 GiB  15 GiB        -
-           all         29 GiB  29 GiB        -
+cpu          0          2       3       3        -
+             1                  4       4        -
+           all                  7       7        -
+memory       0      4 GiB  14 GiB  14 GiB        -
+             1             15 GiB  15 GiB        -
+           all             29 GiB  29 GiB        -
 
-Never fits this machine as it is, even without other pods.
+Does not fit this machine, even without other pods.
 
 What would fit
  1. cpu of the pod: 3 instead of 2 CPUs (NUMA node 0)
@@ -516,7 +512,7 @@ What would fit
 }
 
 #[test]
-fn an_admission_tells_where_and_that_it_is_preferred() {
+fn an_admission_shows_where_and_that_it_is_preferred() {
     let text = admitted(
         &busy(settings("restricted")),
         pod("new", &[("cpu", "2"), (GPU, "1")]),
@@ -525,26 +521,26 @@ fn an_admission_tells_where_and_that_it_is_preferred() {
 Pod new is admitted (restricted, each container by itself).
   container app: NUMA node 1, CPUs 13-14, 1 GiB memory of NUMA node 1,
   example.com/gpu gpu-0
-    NUMA node 1: every resource prefers that
+    all resources fit NUMA node 1
 ";
     assert_eq!(text, expected);
 }
 
 #[test]
-fn an_admission_tells_why_it_is_not_preferred() {
+fn an_admission_shows_why_it_is_not_preferred() {
     let text = admitted(&busy(settings("best-effort")), pod("new", &[("cpu", "5")]));
     let expected = "\
 Pod new is admitted (best-effort, each container by itself).
   container app: NUMA node 0 first, CPUs 5-7,13-14, 1 GiB memory of NUMA node 0
-    NUMA node 0: the neediest resource needs 2 NUMA nodes, but all have no more
-    than this in common; not preferred: cpu prefers 1 NUMA node, but no single
-    NUMA node has 5 free CPUs: node 0 has 3, node 1 has 3
+    NUMA node 0: one resource needs 2 NUMA nodes, but the resources have no more
+    in common; not preferred: cpu prefers 1 NUMA node, but no single NUMA node has
+    5 free CPUs: node 0 has 3, node 1 has 3
 ";
     assert_eq!(text, expected);
 }
 
 #[test]
-fn an_admission_across_nodes_tells_who_fits_where() {
+fn an_admission_across_nodes_shows_which_resource_fits_where() {
     let text = admitted(
         &apart(settings("best-effort")),
         pod("new", &[("cpu", "6"), (GPU, "1")]),
@@ -553,8 +549,8 @@ fn an_admission_across_nodes_tells_who_fits_where() {
 Pod new is admitted (best-effort, each container by itself).
   container app: NUMA node 0 first, CPUs 4-9, 1 GiB memory of NUMA node 0,
   example.com/gpu gpu-0
-    NUMA node 0: 1 NUMA node, as few as the neediest resource can do with; not
-    preferred: no NUMA node suits all resources: example.com/gpu fits on NUMA
+    NUMA node 0: 1 NUMA node, the fewest that fit the most demanding resource;
+    not preferred: no NUMA node fits all resources: example.com/gpu fits on NUMA
     node 0, cpu fits on NUMA node 1, memory fits on NUMA nodes 0-1
 ";
     assert_eq!(text, expected);
@@ -572,7 +568,7 @@ Pod new is admitted (policy none: nothing is aligned).
 
 #[test]
 fn one_line_is_short_and_complete() {
-    let lines = |ledger: &Ledger, pod| one_line(&ask(ledger, pod).decision);
+    let lines = |ledger: &Ledger, pod| one_line(&remedies_for(ledger, pod).decision);
     assert_eq!(
         lines(&busy(settings("restricted")), pod("new", &[("cpu", "6")])),
         "TopologyAffinityError: container app: restricted: cpu prefers 1 NUMA node, \

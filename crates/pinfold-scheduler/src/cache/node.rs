@@ -1,4 +1,4 @@
-//! [`NodeRecord`]: everything that was heard about one node.
+//! [`NodeEntry`]: the Node object, the reports and the pods of one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -17,145 +17,146 @@ use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use serde_json::Value;
 
-use super::firm::Spare;
-use super::kind::Kind;
+use super::dialect::ReportedDialect;
+use super::pending_headroom::Headroom;
 
-/// The label of a node that says whose rules decide there, for clusters where its reports do not.
+/// The label of a node that sets its dialect, for clusters whose reports do not show it.
 pub use pinfold_kube::cluster::DIALECT_LABEL;
 
-/// Everything that was heard about one node.
+/// The Node object, the reports and the pods of one node.
 #[derive(Debug, Default)]
-pub struct NodeRecord {
-    /// The node itself; `None` if only its reports were heard of.
-    pub node: Option<NodeFound>,
-    /// Its NodeResourceTopology.
-    pub report: Option<Heard<Reported>>,
-    /// Its Numatopology.
-    pub numa: Option<Heard<NumaInfo>>,
-    /// Who is there, in the order of their binding.
-    pub tenants: BTreeMap<u64, PodUid>,
-    /// Who is there although the node should have rejected it.
-    pub misfits: Vec<PodUid>,
-    /// What was made of all this.
-    pub kind: Kind,
-    /// Whether its report lacks a pod that it should count by now.
-    pub behind: bool,
-    /// Whether its report lacks pods that hold something.
-    pub open: bool,
-    /// Pods whose place there is not known before the node reports them.
-    pub unsure: BTreeSet<PodUid>,
-    /// What is left for sure; `None` if its report does not list pods.
-    pub(super) spare: Option<Spare>,
+pub struct NodeEntry {
+    /// The Node object; `None` if only reports or pods of the node were received.
+    pub node: Option<NodeInfo>,
+    /// The NodeResourceTopology of the node.
+    pub report: Option<Observed<TopologyReport>>,
+    /// The Numatopology of the node.
+    pub numa: Option<Observed<NumaInfo>>,
+    /// The pods bound to the node or reserved on it, by the order of their binding.
+    pub pods: BTreeMap<u64, PodUid>,
+    /// Pods that do not fit on the node although they are bound to it.
+    pub misplaced: Vec<PodUid>,
+    /// Whose rules decide on the node.
+    pub dialect: ReportedDialect,
+    /// Whether the report is stale: it lacks a pod that it should list by now, or there are uncertain placements.
+    pub stale: bool,
+    /// Whether the report lacks pods with an assignment.
+    pub has_unreported: bool,
+    /// Unreported pods whose placement is unknown until the report lists them.
+    pub uncertain: BTreeSet<PodUid>,
+    /// The headroom for further pods; `None` if the report does not list pods.
+    pub(super) headroom: Option<Headroom>,
 }
 
-impl NodeRecord {
-    /// Whether its report speaks of this pod; `None` if it does not speak of pods, or there is none.
+impl NodeEntry {
+    /// Whether the report lists this pod; `None` without a report, or if the report does not list pods.
     #[must_use]
     pub fn lists(&self, pod: &PodUid) -> Option<bool> {
-        let report = self.report.as_ref()?.what.as_ref().ok()?;
+        let report = self.report.as_ref()?.parsed.as_ref().ok()?;
         report.kubelet.lists(pod)
     }
 }
 
-/// Something, when it was heard, and in which version.
+/// A report with its resource version and the time of its arrival.
 #[derive(Debug)]
-pub struct Heard<T> {
-    /// What; or why it cannot be understood.
-    pub what: Result<Box<T>, String>,
-    /// When.
-    pub at: Instant,
-    /// The version of the object.
+pub struct Observed<T> {
+    /// The parsed report, or why it cannot be parsed.
+    pub parsed: Result<Box<T>, String>,
+    /// When the report arrived.
+    pub received: Instant,
+    /// The resource version.
     pub version: String,
 }
 
-/// What is kept of a Node.
+/// The parts of a Node object that the cache keeps.
 #[derive(Clone, Debug)]
-pub struct NodeFound {
-    /// Its name.
+pub struct NodeInfo {
+    /// The name of the node.
     pub name: NodeName,
-    /// The version of the object.
+    /// The resource version.
     pub version: String,
-    /// What it offers as a whole.
+    /// The allocatable amounts.
     pub allocatable: Amounts,
-    /// Whose rules decide, as its label says.
-    pub label: Option<Kind>,
-    /// The node as Koordinator sees it, without report and pods.
+    /// The dialect that the label of the node sets.
+    pub dialect_label: Option<ReportedDialect>,
+    /// The node for Koordinator's rules, without its report and pods.
     pub koordinator: koordinator_node::KoordinatorNode,
 }
 
-/// What is kept of a NodeResourceTopology.
+/// The parts of a NodeResourceTopology that the cache keeps.
 #[derive(Clone, Debug)]
-pub struct Reported {
-    /// For a node whose kubelet decides.
+pub struct TopologyReport {
+    /// The report for the kubelet's rules.
     pub kubelet: KubeletReport,
-    /// For a node under Koordinator.
+    /// The report for Koordinator's rules, or why it cannot be used for them.
     pub koordinator: Result<koordinator_node::KoordinatorReport, String>,
-    /// Whether it says where each CPU sits in Koordinator's words.
+    /// Whether the report has Koordinator's CPU topology annotation.
     pub lists_cpus: bool,
-    /// The number of the state it is of.
+    /// The generation of the node state that the report was made from.
     pub generation: Option<String>,
 }
 
-/// An object that makes no sense.
+/// A Node or report that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {name}: {problem}")]
-pub struct BadObject {
-    /// What it is.
+pub struct InvalidObject {
+    /// The kind of the object.
     pub kind: &'static str,
-    /// Its name, as far as it says.
+    /// The name of the object; `?` if it has none.
     pub name: String,
-    /// What is wrong with it.
+    /// The parse error.
     pub problem: String,
 }
 
-/// The name and the version of an object.
+/// The name and the resource version of an object.
 fn identity(object: &Value) -> (String, String) {
     let version = object["metadata"]["resourceVersion"].as_str();
     let version = version.unwrap_or_default().to_owned();
     (object::full_name(object), version)
 }
 
-/// Reads a Node.
+/// Parses a Node.
 ///
 /// # Errors
-/// If it is none.
-pub fn read_node(mut node: Value) -> Result<NodeFound, BadObject> {
+/// If the object is not a valid Node.
+pub fn parse_node(mut node: Value) -> Result<NodeInfo, InvalidObject> {
     let (name, version) = identity(&node);
-    let bad = |problem: String| BadObject {
+    let invalid = |problem: String| InvalidObject {
         kind: "Node",
         name: name.clone(),
         problem,
     };
     if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
-        // Images and conditions are most of it, and nothing here depends on them.
+        // Images and conditions are most of a Node's status, and are not used.
         status.retain(|key, _| key == "capacity" || key == "allocatable");
     }
     object::prune(&mut node);
     let read = Document::of_json(&name, "v1", "Node", &node);
     let read = read.and_then(|document| NodeObject::read(&document));
-    let node = read.map_err(|found| bad(found.to_string()))?.value;
+    let node = read.map_err(|found| invalid(found.to_string()))?.value;
     let plain = koordinator::node(&node, None, Fidelity::Sound);
-    let plain = plain.map_err(|found| bad(found.to_string()))?;
-    Ok(NodeFound {
+    let plain = plain.map_err(|found| invalid(found.to_string()))?;
+    Ok(NodeInfo {
         name: node.name(),
         version,
         allocatable: Amounts::of(&node.allocatable),
-        label: (node.meta.labels.get(DIALECT_LABEL)).and_then(|word| Kind::named(word)),
+        dialect_label: (node.meta.labels.get(DIALECT_LABEL))
+            .and_then(|value| ReportedDialect::from_label(value)),
         koordinator: plain.value,
     })
 }
 
-/// Reads a NodeResourceTopology. One that cannot be understood is still the node's report.
+/// Parses a NodeResourceTopology. The error of an invalid one is kept in [`Observed::parsed`].
 ///
 /// # Errors
-/// If not even its name can be read.
-pub fn read_report(
+/// If the object has no name.
+pub fn parse_report(
     mut report: Value,
     now: Instant,
-) -> Result<(NodeName, Heard<Reported>), BadObject> {
+) -> Result<(NodeName, Observed<TopologyReport>), InvalidObject> {
     let (name, version) = identity(&report);
     if name == "?" {
-        return Err(BadObject {
+        return Err(InvalidObject {
             kind: "NodeResourceTopology",
             name,
             problem: "expected a name".to_owned(),
@@ -169,31 +170,31 @@ pub fn read_report(
     let generation = generation.map(str::to_owned);
     object::prune(&mut report);
     let read = Document::of_json(&name, &api_version, node_resource_topology::KIND, &report);
-    let what = read
+    let parsed = read
         .and_then(|document| NodeResourceTopology::read(&document))
         .map_err(|findings| findings.to_string())
-        .and_then(|read| understood(&read.value, generation).map(Box::new));
-    let heard = Heard {
-        what,
-        at: now,
+        .and_then(|read| report_of(&read.value, generation).map(Box::new));
+    let observed = Observed {
+        parsed,
+        received: now,
         version,
     };
-    Ok((name.as_str().into(), heard))
+    Ok((name.as_str().into(), observed))
 }
 
-fn understood(
+fn report_of(
     topology: &NodeResourceTopology,
     generation: Option<String>,
-) -> Result<Reported, String> {
+) -> Result<TopologyReport, String> {
     let kubelet = KubeletReport::read(topology).map_err(|findings| findings.to_string())?;
     let kubelet = kubelet.value;
     let koordinator = match kubelet.state().map(|state| state.dialect) {
-        Some(DialectName::Kubelet) => Err("its agent says that its kubelet decides".to_owned()),
+        Some(DialectName::Kubelet) => Err("its agent publishes the kubelet's dialect".to_owned()),
         _ => ReportAnnotations::report(topology, Fidelity::Sound)
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
     };
-    Ok(Reported {
+    Ok(TopologyReport {
         lists_cpus: kubelet.lists_cpus(),
         kubelet,
         koordinator,
@@ -201,25 +202,25 @@ fn understood(
     })
 }
 
-/// Reads a Numatopology.
+/// Parses a Numatopology. The error of an invalid one is kept in [`Observed::parsed`].
 ///
 /// # Errors
-/// If not even its name can be read.
-pub fn read_numa(
+/// If the object has no name.
+pub fn parse_numa(
     mut object: Value,
     now: Instant,
-) -> Result<(NodeName, Heard<NumaInfo>), BadObject> {
+) -> Result<(NodeName, Observed<NumaInfo>), InvalidObject> {
     use pinfold_kube::volcano::{API_VERSION, KIND, Numatopology};
     let (name, version) = identity(&object);
     if name == "?" {
-        return Err(BadObject {
+        return Err(InvalidObject {
             kind: KIND,
             name,
             problem: "expected a name".to_owned(),
         });
     }
     object::prune(&mut object);
-    let read = || {
+    let parse = || {
         let read = Document::of_json(&name, API_VERSION, KIND, &object);
         let read = read.and_then(|document| Numatopology::read(&document));
         let node = read.and_then(|numa| numa.value.node(Fidelity::Sound));
@@ -227,10 +228,10 @@ pub fn read_numa(
         let info = node.value.numa.ok_or_else(|| "no CPUs".to_owned())?;
         Ok(Box::new(info))
     };
-    let heard = Heard {
-        what: read(),
-        at: now,
+    let observed = Observed {
+        parsed: parse(),
+        received: now,
         version,
     };
-    Ok((name.as_str().into(), heard))
+    Ok((name.as_str().into(), observed))
 }

@@ -1,4 +1,4 @@
-//! Making a member of the cluster of everything that was heard about a node.
+//! Builds the [`ClusterNode`] of a node from its Node object, its reports and its pods.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -10,23 +10,24 @@ use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
-use super::firm::Spare;
-use super::kind::Kind;
-use super::node::{NodeFound, NodeRecord, Reported};
-use super::pod::Asked;
-use super::{Cache, PodRecord, holds};
-use crate::config::Doubt;
+use super::dialect::ReportedDialect;
+use super::node::{NodeEntry, NodeInfo, TopologyReport};
+use super::pending_headroom::Headroom;
+use super::pod_info::PodInfo;
+use super::{Cache, PodEntry, ProblemKind, has_assignment};
+use crate::config::Fallback;
 
-/// A member, and who has to be put on top of it.
-struct Made {
-    member: ClusterNode,
-    on_top: Vec<PodUid>,
-    /// What a kubelet's node has left, if its report lists pods.
-    spare: Option<Spare>,
+/// A node without the pods that its report does not count.
+struct BuiltNode {
+    node: ClusterNode,
+    /// The pods that the report does not count, in the order of their binding.
+    unreported: Vec<PodUid>,
+    /// The headroom of a kubelet's node, if its report lists pods.
+    headroom: Option<Headroom>,
 }
 
 impl Cache {
-    /// Puts a node together anew.
+    /// Builds a node again, after anything about it changed.
     pub(super) fn rebuild(&mut self, name: &NodeName, now: Instant) {
         self.changed.insert(name.clone());
         let Some(record) = self.nodes.get(name) else {
@@ -35,71 +36,68 @@ impl Cache {
         };
         let Some(node) = &record.node else {
             self.cluster.remove_node(name);
-            self.set_kind(name, Kind::Unknown);
+            self.set_dialect(name, ReportedDialect::Unknown);
             return;
         };
-        let kind = Kind::of(record);
-        let nobody = BTreeSet::new();
-        let view = View {
+        let dialect = ReportedDialect::of(record);
+        let none = BTreeSet::new();
+        let builder = NodeBuilder {
             cache: self,
             record,
             node,
-            absent: &nobody,
+            without: &none,
             now,
         };
-        let made = view.made(kind);
-        let (kind, made) = match made {
-            Ok(made) => (kind, made),
+        let (dialect, built) = match builder.build(dialect) {
+            Ok(built) => (dialect, built),
             Err(problem) => {
-                let (used, _) = view.used(|_| true);
-                let member = ClusterNode::unknown(node.allocatable.clone()).with_used(used);
-                let on_top = Vec::new();
-                self.tell("report is not understood", name.as_str(), problem);
-                let made = Made {
-                    member,
-                    on_top,
-                    spare: None,
+                let (used, _) = builder.used(|_| true);
+                let built = BuiltNode {
+                    node: ClusterNode::unknown(node.allocatable.clone()).with_used(used),
+                    unreported: Vec::new(),
+                    headroom: None,
                 };
-                (Kind::Unreadable, made)
+                self.report_problem(ProblemKind::InvalidReport, name.as_str(), problem);
+                (ReportedDialect::Invalid, built)
             }
         };
-        self.cluster.insert(name.clone(), made.member);
+        self.cluster.insert(name.clone(), built.node);
         if let Some(record) = self.nodes.get_mut(name) {
-            record.spare = made.spare;
+            record.headroom = built.headroom;
         }
-        let mut misfits = Vec::new();
-        for uid in made.on_top {
-            if !self.seat(&uid, name) {
-                misfits.push(uid);
+        let mut misplaced = Vec::new();
+        for uid in built.unreported {
+            if !self.place_unreported_pod(&uid, name) {
+                misplaced.push(uid);
             }
         }
-        self.set_kind(name, kind);
+        self.set_dialect(name, dialect);
         if let Some(record) = self.nodes.get_mut(name) {
-            record.misfits = misfits;
+            record.misplaced = misplaced;
         }
-        self.judge(name, now);
+        self.update_staleness(name, now);
     }
 
-    /// Puts a pod on top of what its node reports. Whether the node takes it.
-    pub(super) fn seat(&mut self, uid: &PodUid, node: &NodeName) -> bool {
+    /// Places a pod that the report of its node does not count. Returns whether it fits.
+    pub(super) fn place_unreported_pod(&mut self, uid: &PodUid, node: &NodeName) -> bool {
         let Some(record) = self.pods.get_mut(uid) else {
             return true;
         };
-        let placed = self.cluster.place_on(&record.asked.ask, node);
-        record.holds = placed.as_ref().map_or(true, holds);
-        if record.holds {
-            let asked = record.asked.clone();
-            self.comes(&asked, node);
+        let placed = self.cluster.place_on(&record.info.request, node);
+        record.has_assignment = placed.as_ref().map_or(true, has_assignment);
+        if record.has_assignment {
+            let info = record.info.clone();
+            self.take_headroom(&info, node);
         }
         placed.is_ok()
     }
 
-    /// Whether a node would take a pod if some of its pods were not there.
+    /// Whether a pod would fit on a node without some of the node's pods.
     pub(crate) fn fits_without(
         &self,
         name: &NodeName,
-        asked: &Asked,
-        absent: &BTreeSet<PodUid>,
+        info: &PodInfo,
+        without: &BTreeSet<PodUid>,
         now: Instant,
     ) -> bool {
         let Some(record) = self.nodes.get(name) else {
@@ -108,178 +106,187 @@ impl Cache {
         let Some(node) = &record.node else {
             return false;
         };
-        let view = View {
+        let builder = NodeBuilder {
             cache: self,
             record,
             node,
-            absent,
+            without,
             now,
         };
-        let Ok(made) = view.made(record.kind) else {
+        let Ok(built) = builder.build(record.dialect) else {
             return false;
         };
         let mut trial = Cluster::new();
-        trial.insert(name.clone(), made.member);
-        for uid in made.on_top {
+        trial.insert(name.clone(), built.node);
+        for uid in built.unreported {
             if let Some(pod) = self.pods.get(&uid) {
-                // Whom the node should have rejected is no reason to reject the next one.
-                let _ = trial.place_on(&pod.asked.ask, name);
+                // A pod that the node should have rejected does not count against the new one.
+                let _ = trial.place_on(&pod.info.request, name);
             }
         }
-        trial.evaluate(&asked.ask, name).admits()
+        trial.evaluate(&info.request, name).admits()
     }
 }
 
-/// A node as it would be without some of its pods.
-struct View<'a> {
+/// Builds a node, without some of its pods.
+struct NodeBuilder<'a> {
     cache: &'a Cache,
-    record: &'a NodeRecord,
-    node: &'a NodeFound,
-    absent: &'a BTreeSet<PodUid>,
+    record: &'a NodeEntry,
+    node: &'a NodeInfo,
+    /// The pods to leave out.
+    without: &'a BTreeSet<PodUid>,
     now: Instant,
 }
 
-impl View<'_> {
-    fn made(&self, kind: Kind) -> Result<Made, String> {
+impl NodeBuilder<'_> {
+    fn build(&self, dialect: ReportedDialect) -> Result<BuiltNode, String> {
         let Self { record, node, .. } = self;
-        let reported = match &record.report {
-            Some(heard) => match &heard.what {
-                Ok(reported) => Some((&**reported, heard.at)),
+        let report = match &record.report {
+            Some(report) => match &report.parsed {
+                Ok(parsed) => Some((&**parsed, report.received)),
                 Err(problem) => return Err(problem.clone()),
             },
             None => None,
         };
-        match (kind, reported) {
-            (Kind::Kubelet, Some((report, heard))) => self.kubelet(report, heard),
-            (Kind::Koordinator, _) => self.koordinator(reported.map(|(it, _)| it)),
-            (Kind::Volcano, _) => self.volcano(reported.map(|(it, _)| it)),
-            (Kind::Kubelet | Kind::Unknown | Kind::Unreadable, _) => {
-                let member = ClusterNode::unknown(node.allocatable.clone());
-                let (_, on_top) = self.used(|_| false);
-                Ok(Made {
-                    member,
-                    on_top,
-                    spare: None,
+        match (dialect, report) {
+            (ReportedDialect::Kubelet, Some((report, received))) => self.kubelet(report, received),
+            (ReportedDialect::Koordinator, _) => self.koordinator(report.map(|(parsed, _)| parsed)),
+            (ReportedDialect::Volcano, _) => self.volcano(report.map(|(parsed, _)| parsed)),
+            (ReportedDialect::Kubelet | ReportedDialect::Unknown | ReportedDialect::Invalid, _) => {
+                let (_, unreported) = self.used(|_| false);
+                Ok(BuiltNode {
+                    node: ClusterNode::unknown(node.allocatable.clone()),
+                    unreported,
+                    headroom: None,
                 })
             }
         }
     }
 
-    fn kubelet(&self, report: &Reported, heard: Instant) -> Result<Made, String> {
+    /// A node of the kubelet's dialect: a replica of the kubelet's state, from the report.
+    fn kubelet(&self, report: &TopologyReport, received: Instant) -> Result<BuiltNode, String> {
         let (cache, node) = (self.cache, self.node);
-        let counted = |pod: &PodRecord| cache.is_counted(pod, report, heard, self.now);
-        let (used, on_top) = self.used(counted);
-        let is_gone =
-            |uid: &PodUid| self.absent.contains(uid) || cache.is_gone(uid, self.record, heard);
+        let counted = |pod: &PodEntry| cache.is_counted(pod, report, received, self.now);
+        let (used, unreported) = self.used(counted);
+        let is_deleted = |uid: &PodUid| {
+            self.without.contains(uid) || cache.is_deleted_since(uid, self.record, received)
+        };
         let replica = report
             .kubelet
             .replica(
                 &node.allocatable,
                 &used,
-                is_gone,
-                &mut cache.shelf.borrow_mut(),
+                is_deleted,
+                &mut cache.rules_cache.borrow_mut(),
             )
-            .map_err(|why| format!("its report describes no kubelet: {why}"))?;
+            .map_err(|error| format!("the report does not describe a kubelet: {error}"))?;
         let ledger = replica.ledger().clone();
-        let mut member = ClusterNode::kubelet(ledger, node.allocatable.clone()).with_used(used);
-        if cache.policy.nodes.uncertain == Doubt::Reject {
-            member = member.with_gaps(replica.gaps().clone());
+        let mut built = ClusterNode::kubelet(ledger, node.allocatable.clone()).with_used(used);
+        if cache.policy.nodes.incomplete_report == Fallback::Reject {
+            built = built.with_gaps(replica.gaps().clone());
         }
-        let lists = report.kubelet.state().is_some();
-        Ok(Made {
-            member,
-            on_top,
-            spare: lists.then(|| Spare::of(replica.ledger())),
+        let lists_pods = report.kubelet.state().is_some();
+        Ok(BuiltNode {
+            node: built,
+            unreported,
+            headroom: lists_pods.then(|| Headroom::of(replica.ledger())),
         })
     }
 
-    fn koordinator(&self, reported: Option<&Reported>) -> Result<Made, String> {
+    /// A node of Koordinator's dialect: allocations are in the annotations of its pods.
+    fn koordinator(&self, report: Option<&TopologyReport>) -> Result<BuiltNode, String> {
         let cache = self.cache;
-        let mut made = self.node.koordinator.clone();
-        if let Some(reported) = reported {
-            made.report = Some(reported.koordinator.clone()?);
+        let mut node = self.node.koordinator.clone();
+        if let Some(report) = report {
+            node.report = Some(report.koordinator.clone()?);
         }
-        // Who was given CPUs by the node itself has no annotation; the report tells.
+        // CPUs that the agent assigned itself are not in an annotation, but in the report.
         let listed = |uid: &PodUid| {
-            let state = reported?.kubelet.state()?;
+            let state = report?.kubelet.state()?;
             let own = state.pods.iter().find(|pod| pod.uid == *uid)?;
             (!own.cpus.is_empty()).then(|| Allocation {
                 cpus: own.cpus.clone(),
                 ..Allocation::default()
             })
         };
-        let mut on_top = Vec::new();
+        let mut unreported = Vec::new();
         let mut used = Amounts::new();
         let mut pods = 0;
-        for (uid, pod) in self.tenants() {
-            let held = pod.asked.held.clone().or_else(|| listed(uid));
-            // Promised here, and not written down anywhere yet.
-            if held.is_none() && cache.reservations.contains_key(uid) {
-                on_top.push(uid.clone());
+        for (uid, pod) in self.pods() {
+            let allocation = pod
+                .info
+                .koordinator_allocation
+                .clone()
+                .or_else(|| listed(uid));
+            // Reserved, and its annotation is not written yet.
+            if allocation.is_none() && cache.reservations.contains_key(uid) {
+                unreported.push(uid.clone());
                 continue;
             }
-            made.assume(uid.clone(), &pod.asked.ask.koordinator().requests, held);
-            used.add(&pod.asked.requests);
+            let requests = &pod.info.request.koordinator().requests;
+            node.assume(uid.clone(), requests, allocation);
+            used.add(&pod.info.requests);
             pods += 1;
         }
         used.set(&PODS.into(), pods);
-        let member = ClusterNode::koordinator(made, cache.args.clone()).with_used(used);
-        Ok(Made {
-            member,
-            on_top,
-            spare: None,
+        Ok(BuiltNode {
+            node: ClusterNode::koordinator(node, cache.args.clone()).with_used(used),
+            unreported,
+            headroom: None,
         })
     }
 
-    fn volcano(&self, reported: Option<&Reported>) -> Result<Made, String> {
+    /// A node of Volcano's dialect: CPUs from its Numatopology, amounts per NUMA node from its NodeResourceTopology.
+    fn volcano(&self, report: Option<&TopologyReport>) -> Result<BuiltNode, String> {
         let Self { record, node, .. } = self;
-        let numa = match record.numa.as_ref().map(|numa| &numa.what) {
+        let numa = match record.numa.as_ref().map(|numa| &numa.parsed) {
             Some(Ok(numa)) => Some((**numa).clone()),
             Some(Err(problem)) => return Err(problem.clone()),
             None => None,
         };
-        let amounts = reported.map(|reported| NumaAmounts::of(reported.kubelet.topology()));
-        let heard = record.numa.as_ref().map(|numa| numa.at);
-        // Numatopology names no pods: who started before it was written is counted by it.
-        let counted =
-            |pod: &PodRecord| pod.started.zip(heard).is_some_and(|(at, heard)| heard > at);
-        let (used, on_top) = self.used(counted);
-        let member = ClusterNode::volcano(
+        let amounts = report.map(|report| NumaAmounts::of(report.kubelet.topology()));
+        let received = record.numa.as_ref().map(|numa| numa.received);
+        // A Numatopology lists no pods: it counts those that started before it arrived.
+        let counted = |pod: &PodEntry| {
+            let times = pod.started.zip(received);
+            times.is_some_and(|(started, received)| received > started)
+        };
+        let (used, unreported) = self.used(counted);
+        let built = ClusterNode::volcano(
             numa,
             amounts.unwrap_or_default(),
             node.allocatable.clone(),
             Fidelity::Sound,
         );
-        let member = member.with_used(used);
-        Ok(Made {
-            member,
-            on_top,
-            spare: None,
+        Ok(BuiltNode {
+            node: built.with_used(used),
+            unreported,
+            headroom: None,
         })
     }
 
-    /// The pods that are there, in the order of their binding.
-    fn tenants(&self) -> impl Iterator<Item = (&PodUid, &PodRecord)> {
-        let there = self.record.tenants.values();
-        let there = there.filter(|uid| !self.absent.contains(*uid));
-        there.filter_map(|uid| Some((uid, self.cache.pods.get(uid)?)))
+    /// The pods of the node without those to leave out, in the order of their binding.
+    fn pods(&self) -> impl Iterator<Item = (&PodUid, &PodEntry)> {
+        let pods = self.record.pods.values();
+        let pods = pods.filter(|uid| !self.without.contains(*uid));
+        pods.filter_map(|uid| Some((uid, self.cache.pods.get(uid)?)))
     }
 
-    /// What the pods request that are counted already, and the others in the order of their binding.
-    fn used(&self, is_counted: impl Fn(&PodRecord) -> bool) -> (Amounts, Vec<PodUid>) {
+    /// The sum of the requests of the counted pods, and the other pods in the order of their binding.
+    fn used(&self, is_counted: impl Fn(&PodEntry) -> bool) -> (Amounts, Vec<PodUid>) {
         let mut used = Amounts::new();
-        let mut on_top = Vec::new();
+        let mut unreported = Vec::new();
         let mut pods = 0;
-        for (uid, pod) in self.tenants() {
+        for (uid, pod) in self.pods() {
             match is_counted(pod) {
                 true => {
-                    used.add(&pod.asked.requests);
+                    used.add(&pod.info.requests);
                     pods += 1;
                 }
-                false => on_top.push(uid.clone()),
+                false => unreported.push(uid.clone()),
             }
         }
         used.set(&PODS.into(), pods);
-        (used, on_top)
+        (used, unreported)
     }
 }

@@ -1,4 +1,5 @@
-//! Promises: pods that are being bound, until the API server says so or the time is over.
+//! Reservations: pods that count on a node from [`Cache::reserve`] until a watch event shows their binding, or until it
+//! failed or timed out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,132 +7,134 @@ use std::time::Instant;
 use pinfold_core::cluster::{NodeRejection, PlaceError, Placement};
 use pinfold_core::name::{NodeName, PodUid};
 
-use super::firm::Demand;
-use super::node::NodeRecord;
-use super::pod::{Asked, Phase};
-use super::{Cache, PodRecord, holds};
+use super::node::NodeEntry;
+use super::pending_headroom::MaxDemand;
+use super::pod_info::{PodInfo, PodPhase};
+use super::{Cache, PodEntry, ProblemKind, has_assignment};
 
-/// A pod that was promised a place.
+/// The reservation of a pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Where.
+    /// The node.
     pub node: NodeName,
-    /// Since when.
+    /// When the pod was reserved.
     pub since: Instant,
-    /// The API server has taken the binding; only its news are missing.
+    /// Whether the API server accepted the binding; only the watch event is missing.
     pub bound: bool,
-    /// The API server did not answer: the binding may have happened or not. It may be tried again, but only there.
-    pub doubtful: bool,
+    /// Whether the result of the binding request is unknown. It may be retried, but only on the same node.
+    pub unconfirmed: bool,
 }
 
-/// What was promised.
+/// The result of a successful reservation.
 #[derive(Clone, Debug)]
 pub struct Reserved {
-    /// The place.
+    /// The placement of the pod.
     pub placement: Placement,
-    /// The state of the node that it was decided on, if its report names one.
+    /// The generation of the report that the placement was made with, if the report has one.
     pub generation: Option<String>,
 }
 
-/// Why nothing was promised. Nothing has changed.
+/// Why a pod cannot be reserved. The cache is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotReserved {
-    /// It has a place already.
+pub enum ReserveError {
+    /// The pod is bound or reserved already.
     #[error("the pod is on node {0} already")]
-    Already(NodeName),
-    /// It has left.
-    #[error("the pod is gone")]
-    Gone,
-    /// The node would take it, but perhaps not if somebody leaves before.
-    #[error("the place depends on who leaves first; it is asked again after the next report")]
-    NotFirm,
-    /// The node does not take it.
+    AlreadyPlaced(NodeName),
+    /// The pod was deleted.
+    #[error("the pod was deleted")]
+    PodDeleted,
+    /// The pod fits, but may not if another pod is deleted first.
+    #[error("the node has to report its newly bound pods first")]
+    NoHeadroom,
+    /// The node rejects the pod.
     #[error("{}", crate::extender::reason::of(.0))]
     Rejected(NodeRejection),
 }
 
-/// What is known about a pod that leaves its node.
+/// Why a pod is removed from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Departure {
-    /// It never was there.
-    NeverCame,
-    /// It was there, or may have been. Whom the node has not reported yet it let in before that or after, and that makes a
-    /// difference to where they are.
-    Left,
+pub(super) enum RemovalCause {
+    /// The pod was never bound to the node.
+    NeverBound,
+    /// The pod was bound to the node and deleted. The kubelet admitted unreported pods before that or after, which leads to
+    /// different placements.
+    Deleted,
 }
 
 impl Cache {
-    /// Promises a pod its place on a node: whatever is decided from now on counts it. A node whose promise would not be
-    /// firm, as `firm.rs` says, promises nothing before its next report.
+    /// Reserves a pod on a node: all later decisions count it. Fails if the node has no headroom for the pod (see the
+    /// module `pending_headroom`).
     ///
     /// # Errors
-    /// If the node does not take it, or it has a place.
+    /// If the node rejects the pod, or the pod has a node already.
     pub fn reserve(
         &mut self,
-        asked: &Arc<Asked>,
+        info: &Arc<PodInfo>,
         node: &NodeName,
         now: Instant,
-    ) -> Result<Reserved, NotReserved> {
-        let uid = asked.uid();
-        if self.gone.contains_key(uid) {
-            return Err(NotReserved::Gone);
+    ) -> Result<Reserved, ReserveError> {
+        let uid = info.uid();
+        if self.deleted.contains_key(uid) {
+            return Err(ReserveError::PodDeleted);
         }
-        if self.doubtful(uid) == Some(node) {
+        if self.unconfirmed_node(uid) == Some(node) {
             self.release(uid, now);
         }
-        if let Some(place) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
-            return Err(NotReserved::Already(place));
+        if let Some(node) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
+            return Err(ReserveError::AlreadyPlaced(node));
         }
-        let firm = |record: &NodeRecord| record.is_firm_for(&Demand::of(asked));
-        if self.minds_doubts(asked) && !self.nodes.get(node).is_none_or(firm) {
-            return Err(NotReserved::NotFirm);
+        let has_headroom = |record: &NodeEntry| record.has_headroom_for(&MaxDemand::of(info));
+        if self.requires_headroom(info) && !self.nodes.get(node).is_none_or(has_headroom) {
+            return Err(ReserveError::NoHeadroom);
         }
-        let placement = match self.cluster.place_on(&asked.ask, node) {
+        let placement = match self.cluster.place_on(&info.request, node) {
             Ok(placement) => placement,
-            Err(PlaceError::AlreadyPlaced { node, .. }) => return Err(NotReserved::Already(node)),
+            Err(PlaceError::AlreadyPlaced { node, .. }) => {
+                return Err(ReserveError::AlreadyPlaced(node));
+            }
             Err(PlaceError::NoNode { rejections, .. }) => {
                 let rejection = rejections
                     .into_iter()
                     .next()
                     .map(|(_, rejection)| rejection);
                 let rejection = rejection.unwrap_or(NodeRejection::UnknownNode);
-                return Err(NotReserved::Rejected(rejection));
+                return Err(ReserveError::Rejected(rejection));
             }
         };
-        let order = self.next_order();
-        let holds = holds(&placement);
-        let record = PodRecord {
-            asked: asked.clone(),
+        let order = self.next_bind_order();
+        let has_assignment = has_assignment(&placement);
+        let record = PodEntry {
+            info: info.clone(),
             node: Some(node.clone()),
-            order,
-            phase: Phase::Waiting,
+            bind_order: order,
+            phase: PodPhase::Pending,
             started: None,
-            holds,
+            has_assignment,
         };
         self.pods.insert(uid.clone(), record);
         self.nodes
             .entry(node.clone())
             .or_default()
-            .tenants
+            .pods
             .insert(order, uid.clone());
         let reservation = Reservation {
             node: node.clone(),
             since: now,
             bound: false,
-            doubtful: false,
+            unconfirmed: false,
         };
         self.reservations.insert(uid.clone(), reservation);
         self.changed.insert(node.clone());
-        if holds {
-            self.comes(asked, node);
-            self.judge(node, now);
+        if has_assignment {
+            self.take_headroom(info, node);
+            self.update_staleness(node, now);
         }
         let report = self
             .nodes
             .get(node)
             .and_then(|record| record.report.as_ref());
         let generation = report
-            .and_then(|heard| heard.what.as_ref().ok())
+            .and_then(|report| report.parsed.as_ref().ok())
             .and_then(|report| report.generation.clone());
         Ok(Reserved {
             placement,
@@ -139,27 +142,27 @@ impl Cache {
         })
     }
 
-    /// The API server has taken the binding.
-    pub fn bound(&mut self, pod: &PodUid) {
+    /// Marks a reservation as bound: the API server accepted the binding.
+    pub fn mark_bound(&mut self, pod: &PodUid) {
         if let Some(reservation) = self.reservations.get_mut(pod) {
             reservation.bound = true;
         }
     }
 
-    /// Nobody knows what came of the binding.
-    pub fn doubt(&mut self, pod: &PodUid) {
+    /// Marks a reservation whose binding request had an unknown result.
+    pub fn mark_unconfirmed(&mut self, pod: &PodUid) {
         if let Some(reservation) = self.reservations.get_mut(pod) {
-            reservation.doubtful = true;
+            reservation.unconfirmed = true;
         }
     }
 
-    /// Where a pod was promised a place that it may have by now or not.
-    pub(crate) fn doubtful(&self, pod: &PodUid) -> Option<&NodeName> {
+    /// The node of a reservation whose binding request had an unknown result.
+    pub(crate) fn unconfirmed_node(&self, pod: &PodUid) -> Option<&NodeName> {
         let reservation = self.reservations.get(pod)?;
-        (reservation.doubtful && !reservation.bound).then_some(&reservation.node)
+        (reservation.unconfirmed && !reservation.bound).then_some(&reservation.node)
     }
 
-    /// The binding did not happen: the place is free again. Without effect if the API server says otherwise.
+    /// Releases a reservation whose binding failed. Does nothing if a watch event has shown the binding.
     pub fn release(&mut self, pod: &PodUid, now: Instant) {
         let Some(reservation) = self.reservations.remove(pod) else {
             return;
@@ -167,58 +170,59 @@ impl Cache {
         let mut order = None;
         if let Some(record) = self.pods.get_mut(pod) {
             record.node = None;
-            record.holds = false;
-            order = Some(record.order);
+            record.has_assignment = false;
+            order = Some(record.bind_order);
         }
-        self.vacate(pod, &reservation.node, order, Departure::NeverCame, now);
+        self.remove_from_node(pod, &reservation.node, order, RemovalCause::NeverBound, now);
     }
 
-    /// Takes a pod off its node.
-    pub(super) fn vacate(
+    /// Removes a pod from its node.
+    pub(super) fn remove_from_node(
         &mut self,
         pod: &PodUid,
         node: &NodeName,
         order: Option<u64>,
-        departure: Departure,
+        cause: RemovalCause,
         now: Instant,
     ) {
         if let (Some(record), Some(order)) = (self.nodes.get_mut(node), order) {
-            record.tenants.remove(&order);
-            record.misfits.retain(|misfit| misfit != pod);
+            record.pods.remove(&order);
+            record.misplaced.retain(|other| other != pod);
         }
-        if departure == Departure::Left {
-            self.doubt_places(node);
+        if cause == RemovalCause::Deleted {
+            self.mark_uncertain(node);
         }
         self.changed.insert(node.clone());
-        // Who was placed after one that never came will be placed without it, and what was left for sure is left again. And
-        // if its node's report counts it, only a new picture is one without it.
-        let replay = departure == Departure::NeverCame;
+        // The kubelet never sees a pod that was not bound: later pods are placed again without it, and its headroom is
+        // released. A pod that the report counts can only be removed by building the node again.
+        let replay = cause == RemovalCause::NeverBound;
         match replay || self.cluster.remove(pod).is_none() {
             true => self.rebuild(node, now),
-            false => self.judge(node, now),
+            false => self.update_staleness(node, now),
         }
     }
 
-    /// Promises that nobody kept in time. One that the API server took is kept until its news come in. Of one whose
-    /// outcome is not known it must be clear that it did not happen: news of pods come in order, so something must have
-    /// been heard since the time was over.
-    pub(super) fn expire(&mut self, now: Instant) {
-        let patience = self.policy.reports.reservation;
-        let heard = self.pods_heard;
+    /// Releases reservations whose binding no watch event showed in time. One that the API server accepted stays until its
+    /// watch event. For one with an unknown result it must be certain that the binding did not happen: watch events arrive
+    /// in order, so a pod event must have arrived after the timeout.
+    pub(super) fn expire_reservations(&mut self, now: Instant) {
+        let timeout = self.policy.reports.binding_timeout;
+        let last_event = self.last_pod_event;
         let late = self.reservations.iter().filter(|(_, reservation)| {
-            let end = reservation.since.checked_add(patience);
-            !reservation.bound && end.is_some_and(|end| now >= end && heard >= Some(end))
+            let end = reservation.since.checked_add(timeout);
+            !reservation.bound && end.is_some_and(|end| now >= end && last_event >= Some(end))
         });
         let late: Vec<PodUid> = late.map(|(pod, _)| pod.clone()).collect();
         for pod in late {
-            let name = self.pods.get(&pod).map(|pod| pod.asked.full_name());
-            let words = "nobody has heard of its binding: its place is free again";
-            self.tell("reservation timed out", name.unwrap_or_default(), words);
+            let name = self.pods.get(&pod).map(|pod| pod.info.full_name());
+            let message = "no watch event showed the binding in time; the reservation was released";
+            let name = name.unwrap_or_default();
+            self.report_problem(ProblemKind::BindingTimedOut, name, message);
             self.release(&pod, now);
         }
-        // Reports that still list a pod after an hour are not worth remembering it.
-        const MEMORY: std::time::Duration = std::time::Duration::from_secs(3600);
-        self.gone
-            .retain(|_, at| now.saturating_duration_since(*at) < MEMORY);
+        // A report that still lists a pod an hour after its deletion is no longer corrected.
+        const REMEMBER_DELETED: std::time::Duration = std::time::Duration::from_secs(3600);
+        self.deleted
+            .retain(|_, at| now.saturating_duration_since(*at) < REMEMBER_DELETED);
     }
 }

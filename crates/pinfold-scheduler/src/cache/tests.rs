@@ -1,4 +1,4 @@
-//! The cache beside real ledgers that play the nodes.
+//! Tests of the cache with ledgers that act as the kubelets of the nodes.
 
 mod histories;
 mod node;
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::pod::{self, Found};
-use super::{Cache, Policy};
-use crate::config::SchedulerConfig;
+use super::pod_info::{self, ObservedPod};
+use super::{Cache, CachePolicy};
+use crate::config::ExtenderConfig;
 
-fn policy() -> Policy {
-    let config = SchedulerConfig::default();
-    Policy {
+fn policy() -> CachePolicy {
+    let config = ExtenderConfig::default();
+    CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     }
@@ -40,14 +40,20 @@ fn pod_json(uid: &str, cpus: u32, memory: &str, node: Option<&str>, phase: &str)
     pod
 }
 
-fn found(uid: &str, cpus: u32, memory: &str, node: Option<&str>, phase: &str) -> Found {
-    pod::read(pod_json(uid, cpus, memory, node, phase)).expect("a pod")
+fn observed_pod(
+    uid: &str,
+    cpus: u32,
+    memory: &str,
+    node: Option<&str>,
+    phase: &str,
+) -> ObservedPod {
+    pod_info::parse(pod_json(uid, cpus, memory, node, phase)).expect("a pod")
 }
 
-/// A cache that has listed these nodes.
-fn cache(nodes: &[&node::Node], now: Instant) -> Cache {
+/// A cache that has listed these nodes and no pods.
+fn cache(nodes: &[&node::TestNode], now: Instant) -> Cache {
     let mut cache = Cache::new(policy());
-    cache.replace_nodes(nodes.iter().map(|node| node.found()).collect(), now);
+    cache.replace_nodes(nodes.iter().map(|node| node.info()).collect(), now);
     let reports = nodes.iter().map(|node| node.report(now)).collect();
     cache.replace_reports(reports, now);
     cache.replace_numas(Vec::new(), now);

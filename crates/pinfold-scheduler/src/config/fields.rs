@@ -1,4 +1,4 @@
-//! The fields of the configuration as a table: names, defaults, and what each is for.
+//! The table of all fields of the configuration, with defaults and descriptions.
 
 use pinfold_daemon::config::ConfigField;
 use pinfold_daemon::fields;
@@ -6,26 +6,26 @@ use pinfold_daemon::fields;
 /// Every field.
 #[rustfmt::skip]
 pub const FIELDS: &[ConfigField] = fields! {
-    "listen" = "127.0.0.1:9465": "the address of the extender",
-    "tls.certificate" = "none": "a PEM file with the extender's certificate and those that vouch for it; `none` for plain HTTP",
-    "tls.key" = "none": "a PEM file with the key of that certificate",
-    "tls.clientAuthority" = "none": "a PEM file with who vouches for clients: only those with such a certificate are answered. `none` lets everybody ask",
-    "metrics.listen" = "127.0.0.1:9466": "the address of `/metrics`, `/healthz` and `/readyz`; `none` if nobody is listened to",
-    "kubernetes.kubeconfig" = "inCluster": "how the API server is reached: a kubeconfig file, or `inCluster`",
-    "leader.elect" = "true": "whether several extenders run, of which one answers at a time",
-    "leader.namespace" = "pinfold-system": "the namespace of the lease",
-    "leader.name" = "pinfold-scheduler": "the name of the lease",
-    "leader.identity" = "null": "who this one is among them; without one the name of the host",
-    "nodes.withoutReport" = "pass": "what is said to pods with NUMA needs about nodes that report nothing: `pass` or `reject`",
-    "nodes.behind" = "reject": "the same about nodes whose report lacks pods that have run for `reports.confirmWithin`, and about nodes whose promise would not be firm",
-    "nodes.uncertain" = "reject": "the same about nodes whose report leaves open how their kubelet would decide",
-    "reports.confirmWithin" = "60s": "how long after the start of a pod the report of its node may lack it",
-    "reports.settle" = "90s": "how long after the start of a pod a report that lists no pods is taken to count it",
-    "reports.reservation" = "30s": "how long a binding is waited for that nobody has heard of",
-    "weights.span" = "4": "how much it counts that a pod's resources lie on few NUMA nodes",
-    "weights.dialect" = "2": "how much the score of Koordinator's or Volcano's own rules counts",
-    "weights.use" = "2": "how much it counts how full the node is",
-    "weights.distance" = "1": "how much it counts that the NUMA nodes are close to each other",
-    "weights.fragmentation" = "2": "how much it counts that what is left is in one piece",
-    "weights.prefer" = "pack": "whether full nodes are good (`pack`) or empty ones (`spread`)",
+    "listen" = "127.0.0.1:9465": "address of the extender",
+    "tls.certificate" = "none": "PEM file with the certificate chain; `none` for plain HTTP",
+    "tls.key" = "none": "PEM file with the private key",
+    "tls.clientCA" = "none": "PEM file with the client CA: only clients with a certificate of it are served; `none` to serve all clients",
+    "metrics.listen" = "127.0.0.1:9466": "address of `/metrics`, `/healthz` and `/readyz`; `none` to serve none of them",
+    "kubernetes.kubeconfig" = "inCluster": "a kubeconfig file, or `inCluster` for the service account of the pod",
+    "leader.elect" = "true": "whether several extenders run and elect a leader",
+    "leader.namespace" = "pinfold-system": "namespace of the lease",
+    "leader.name" = "pinfold-scheduler": "name of the lease",
+    "leader.identity" = "null": "identity in the lease; the host name by default",
+    "nodes.withoutReport" = "pass": "whether nodes without a report `pass` or `reject` pods with NUMA needs",
+    "nodes.staleReport" = "reject": "the same for nodes with a stale report, and for nodes without headroom beside their unreported pods",
+    "nodes.incompleteReport" = "reject": "the same for nodes whose report does not show how their kubelet would decide",
+    "reports.staleAfter" = "60s": "a report that lacks a pod this long after the pod started is stale",
+    "reports.countedAfter" = "90s": "a report that lists no pods is taken to count a pod this long after the pod started",
+    "reports.bindingTimeout" = "30s": "timeout for an unconfirmed binding",
+    "weights.span" = "4": "weight of few NUMA nodes",
+    "weights.dialect" = "2": "weight of the score of Koordinator's or Volcano's own rules",
+    "weights.utilization" = "2": "weight of the CPU utilization",
+    "weights.distance" = "1": "weight of short distances between NUMA nodes",
+    "weights.fragmentation" = "2": "weight of unfragmented free CPUs",
+    "weights.prefer" = "pack": "whether full nodes (`pack`) or empty nodes (`spread`) get the higher utilization score",
 };

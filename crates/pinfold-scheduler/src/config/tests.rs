@@ -1,7 +1,7 @@
 use super::*;
 
-fn read(text: &str) -> Result<SchedulerConfig, String> {
-    match SchedulerConfig::read("scheduler.yaml", text.as_bytes()) {
+fn read(text: &str) -> Result<ExtenderConfig, String> {
+    match ExtenderConfig::read("scheduler.yaml", text.as_bytes()) {
         Ok(read) => Ok(read.value),
         Err(findings) => Err(findings.to_string()),
     }
@@ -9,19 +9,19 @@ fn read(text: &str) -> Result<SchedulerConfig, String> {
 
 const EVERYTHING: &str = "
 listen: '[::]:1'
-tls: {certificate: /a/tls.crt, key: /a/tls.key, clientAuthority: /a/ca.crt}
+tls: {certificate: /a/tls.crt, key: /a/tls.key, clientCA: /a/ca.crt}
 metrics: {listen: none}
 kubernetes: {kubeconfig: /etc/kubeconfig}
 leader: {elect: false, namespace: other, name: lease, identity: me}
-nodes: {withoutReport: reject, behind: pass, uncertain: pass}
-reports: {confirmWithin: 1s, settle: 2s, reservation: 3s}
-weights: {span: 0, dialect: 9, use: 8, distance: 7, fragmentation: 6, prefer: spread}
+nodes: {withoutReport: reject, staleReport: pass, incompleteReport: pass}
+reports: {staleAfter: 1s, countedAfter: 2s, bindingTimeout: 3s}
+weights: {span: 0, dialect: 9, utilization: 8, distance: 7, fragmentation: 6, prefer: spread}
 ";
 
 #[test]
-fn an_empty_file_is_a_whole_configuration() {
+fn an_empty_file_is_a_valid_configuration() {
     for text in ["", "\n# nothing\n", "{}", "leader:\n"] {
-        assert_eq!(read(text), Ok(SchedulerConfig::default()), "{text:?}");
+        assert_eq!(read(text), Ok(ExtenderConfig::default()), "{text:?}");
     }
 }
 
@@ -33,7 +33,7 @@ fn every_default_of_the_table_is_the_default_of_its_field() {
             "" => format!("{name}: {}", field.default),
             _ => format!("{section}: {{{name}: {}}}", field.default),
         };
-        assert_eq!(read(&text), Ok(SchedulerConfig::default()), "{text}");
+        assert_eq!(read(&text), Ok(ExtenderConfig::default()), "{text}");
     }
 }
 
@@ -41,7 +41,7 @@ fn every_default_of_the_table_is_the_default_of_its_field() {
 fn every_field_of_the_table_changes_something() {
     let config = read(EVERYTHING).expect("a configuration");
     let whole = serde_json::to_value(&config).expect("JSON");
-    let default = serde_json::to_value(SchedulerConfig::default()).expect("JSON");
+    let default = serde_json::to_value(ExtenderConfig::default()).expect("JSON");
     for field in FIELDS {
         let path = format!("/{}", field.name.replace('.', "/"));
         let found = whole.pointer(&path);
@@ -51,7 +51,7 @@ fn every_field_of_the_table_changes_something() {
 }
 
 #[test]
-fn a_configuration_reads_back_as_itself() {
+fn a_configuration_is_read_back_unchanged() {
     for config in [read(EVERYTHING), read("")] {
         let config = config.expect("a configuration");
         let written = serde_json::to_string(&config).expect("JSON");
@@ -60,8 +60,8 @@ fn a_configuration_reads_back_as_itself() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place_and_what_was_meant() {
-    for (text, place, words) in [
+fn errors_have_a_position_and_a_suggestion() {
+    for (text, position, message) in [
         ("lisen: a", "scheduler.yaml:1:1", "did you mean \"listen\"?"),
         ("listen: none", "scheduler.yaml:1:9", "an address"),
         (
@@ -69,19 +69,15 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
             "scheduler.yaml:1:6",
             "both certificate and key",
         ),
-        (
-            "tls: {clientAuthority: /a}",
-            "scheduler.yaml:1:6",
-            "a certificate",
-        ),
+        ("tls: {clientCA: /a}", "scheduler.yaml:1:6", "a certificate"),
         (
             "kubernetes: {kubeconfig: none}",
             "scheduler.yaml:1:13",
             "inCluster",
         ),
         (
-            "nodes: {behind: maybe}",
-            "scheduler.yaml:1:17",
+            "nodes: {staleReport: maybe}",
+            "scheduler.yaml:1:22",
             "one of pass, reject",
         ),
         (
@@ -95,25 +91,25 @@ fn mistakes_are_told_with_their_place_and_what_was_meant() {
             "from 0 to 100",
         ),
         (
-            "reports: {settle: 1ms}",
-            "scheduler.yaml:1:19",
+            "reports: {countedAfter: 1ms}",
+            "scheduler.yaml:1:25",
             "between 100ms",
         ),
         (
             "leader: {namespace: A}",
             "scheduler.yaml:1:21",
-            "small letters",
+            "lower case letters",
         ),
     ] {
-        let told = read(text).expect_err(text);
-        assert!(told.contains(place), "{text}: {told}");
-        assert!(told.contains(words), "{text}: {told}");
+        let error = read(text).expect_err(text);
+        assert!(error.contains(position), "{text}: {error}");
+        assert!(error.contains(message), "{text}: {error}");
     }
 }
 
 #[test]
-fn what_needs_a_restart_is_named() {
-    let (old, new) = (SchedulerConfig::default(), read(EVERYTHING).expect("one"));
+fn changed_fields_that_need_a_restart_are_named() {
+    let (old, new) = (ExtenderConfig::default(), read(EVERYTHING).expect("one"));
     assert_eq!(old.needs_restart(&old), Vec::<&str>::new());
     assert!(old.needs_restart(&new).contains(&"listen"));
     let weights = read("weights: {span: 9}").expect("one");

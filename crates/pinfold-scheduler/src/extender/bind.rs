@@ -1,20 +1,19 @@
-//! Bind: the place is checked again and promised, then the API server is told, in one request.
+//! Bind: reserves the pod in the cache, then sends the Binding to the API server.
 //!
-//! A binding carries the pod's id and version as conditions, and annotations that the API server writes onto the pod in
-//! the same transaction: the pod is bound and annotated, or nothing has happened. So no annotation is ever left on a
-//! pod that was not bound.
+//! A Binding has the pod's uid and resource version as preconditions, and annotations that the API server writes onto the
+//! pod in the same transaction. So no annotation is ever left on a pod that was not bound.
 //!
-//! | the API server | the promise |
+//! | response of the API server | reservation |
 //! |---|---|
-//! | takes the binding | stands until the node reports the pod |
-//! | rejects it | is taken back |
-//! | does not answer | stands while the pod is looked at; if nobody knows, until its time is over, and the same binding may be tried again |
+//! | accepted | stays until a watch event shows the binding |
+//! | rejected | is released |
+//! | none | stays until a GET shows whether the pod is bound; if that fails too, until the timeout, and the same binding may be retried |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_apiserver::{Api, ApiError, escaped};
+use pinfold_apiserver::{ApiClient, ApiError, percent_encode};
 use pinfold_core::cluster::{ClusterNode, Dialect, PlacementDetail};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
@@ -24,178 +23,178 @@ use serde_json::{Value, json};
 
 use super::wire::{BindingArgs, BindingResult};
 use super::{BadRequest, Extender};
-use crate::cache::pod::{self, Asked};
+use crate::cache::pod_info::{self, PodInfo};
 use crate::cache::{Cache, Reserved};
 
-/// How often a pod that was changed meanwhile is looked at again.
+/// Attempts to bind a pod that was changed concurrently.
 const ATTEMPTS: usize = 3;
 
 /// Why a pod was not bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotBound {
-    /// Nobody knows the pod.
-    #[error("no pod {0} of that id")]
+pub enum BindError {
+    /// The pod was deleted, or replaced by another one of the same name.
+    #[error("pod {0} has another uid")]
     NoPod(String),
-    /// The pod cannot be read.
+    /// The pod cannot be parsed.
     #[error(transparent)]
-    BadPod(#[from] pod::BadPod),
-    /// The place is not there any more.
-    #[error("node {node} does not take the pod any more: {why}")]
-    Place {
+    InvalidPod(#[from] pod_info::InvalidPod),
+    /// The node does not admit the pod any more.
+    #[error("node {node} rejects the pod now: {reason}")]
+    NotReserved {
         /// The node.
         node: String,
-        /// Why.
-        why: String,
+        /// The reason.
+        reason: String,
     },
-    /// The API server did not do it.
+    /// The binding request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
 
-impl NotBound {
-    /// The word for it in metrics.
+impl BindError {
+    /// The label value in metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            NotBound::NoPod(_) => "no-pod",
-            NotBound::BadPod(_) => "bad-pod",
-            NotBound::Place { .. } => "place",
-            NotBound::Api(ApiError::Rejected { .. }) => "rejected",
-            NotBound::Api(_) => "unreachable",
+            BindError::NoPod(_) => "no-pod",
+            BindError::InvalidPod(_) => "invalid-pod",
+            BindError::NotReserved { .. } => "not-reserved",
+            BindError::Api(ApiError::Rejected { .. }) => "rejected",
+            BindError::Api(_) => "unreachable",
         }
     }
 }
 
-/// What became of a binding.
+/// The outcome of a bind request.
 #[derive(Debug)]
-pub struct Bound {
-    /// The answer as JSON.
-    pub answer: Vec<u8>,
+pub struct BindOutcome {
+    /// The response as JSON.
+    pub response: Vec<u8>,
     /// `namespace/name` of the pod.
     pub pod: String,
     /// The node.
     pub node: String,
-    /// Why it was not bound.
-    pub error: Option<NotBound>,
+    /// The error, if the pod was not bound.
+    pub error: Option<BindError>,
 }
 
 impl Extender {
-    /// Answers a request.
+    /// Handles a bind request.
     ///
     /// # Errors
-    /// If the request makes no sense.
-    pub async fn bind(&self, body: &[u8], api: &Api) -> Result<Bound, BadRequest> {
+    /// If the request is malformed.
+    pub async fn bind(&self, body: &[u8], api: &ApiClient) -> Result<BindOutcome, BadRequest> {
         let args: BindingArgs = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let error = self.bound(&args, api).await.err();
+        let error = self.bind_pod(&args, api).await.err();
         let result = BindingResult {
             error: error.as_ref().map(ToString::to_string).unwrap_or_default(),
         };
-        Ok(Bound {
-            answer: serde_json::to_vec(&result).unwrap_or_default(),
+        Ok(BindOutcome {
+            response: serde_json::to_vec(&result).unwrap_or_default(),
             pod: format!("{}/{}", args.pod_namespace, args.pod_name),
             node: args.node,
             error,
         })
     }
 
-    async fn bound(&self, args: &BindingArgs, api: &Api) -> Result<(), NotBound> {
+    async fn bind_pod(&self, args: &BindingArgs, api: &ApiClient) -> Result<(), BindError> {
         let uid = PodUid::from(args.pod_uid.as_str());
         let path = format!(
             "/api/v1/namespaces/{}/pods/{}",
-            escaped(&args.pod_namespace),
-            escaped(&args.pod_name)
+            percent_encode(&args.pod_namespace),
+            percent_encode(&args.pod_name)
         );
-        let mut asked = match self.known(&uid, None) {
-            Some(asked) => asked,
-            None => looked_up(api, &path, &uid).await?,
+        let mut info = match self.known(&uid, None) {
+            Some(info) => info,
+            None => get_pod(api, &path, &uid).await?,
         };
         for attempt in 1.. {
-            let error = match self.try_once(&asked, args, &path, api).await {
+            let error = match self.try_bind(&info, args, &path, api).await {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let changed = matches!(&error, NotBound::Api(error) if error.code() == Some(409));
+            let changed = matches!(&error, BindError::Api(error) if error.code() == Some(409));
             if !changed || attempt >= ATTEMPTS {
                 return Err(error);
             }
-            let now = looked_up(api, &path, &uid).await?;
-            // The same rejection again would come of the same version.
-            if now.version == asked.version {
+            let now = get_pod(api, &path, &uid).await?;
+            // The same version would be rejected again.
+            if now.version == info.version {
                 return Err(error);
             }
-            asked = now;
+            info = now;
         }
-        Err(NotBound::NoPod(asked.full_name()))
+        Err(BindError::NoPod(info.full_name()))
     }
 
-    async fn try_once(
+    async fn try_bind(
         &self,
-        asked: &Arc<Asked>,
+        info: &Arc<PodInfo>,
         args: &BindingArgs,
         path: &str,
-        api: &Api,
-    ) -> Result<(), NotBound> {
+        api: &ApiClient,
+    ) -> Result<(), BindError> {
         let node = NodeName::from(args.node.as_str());
         let binding = {
             let mut cache = self.cache();
-            let reserved = cache.reserve(asked, &node, Instant::now());
-            let reserved = reserved.map_err(|why| NotBound::Place {
+            let reserved = cache.reserve(info, &node, Instant::now());
+            let reserved = reserved.map_err(|error| BindError::NotReserved {
                 node: args.node.clone(),
-                why: why.to_string(),
+                reason: error.to_string(),
             })?;
-            let annotations = annotations(&cache, asked, &node, &reserved);
+            let annotations = annotations(&cache, info, &node, &reserved);
             json!({
                 "apiVersion": "v1",
                 "kind": "Binding",
                 "metadata": {
-                    "name": asked.name,
-                    "namespace": asked.namespace,
-                    "uid": asked.uid().as_str(),
-                    "resourceVersion": asked.version,
+                    "name": info.name,
+                    "namespace": info.namespace,
+                    "uid": info.uid().as_str(),
+                    "resourceVersion": info.version,
                     "annotations": annotations,
                 },
                 "target": { "apiVersion": "v1", "kind": "Node", "name": args.node },
             })
         };
-        let told = api.post(&format!("{path}/binding"), &binding).await;
-        let Err(error) = told else {
-            self.cache().bound(asked.uid());
+        let sent = api.post(&format!("{path}/binding"), &binding).await;
+        let Err(error) = sent else {
+            self.cache().mark_bound(info.uid());
             return Ok(());
         };
-        let happened = match error.code() {
-            // A server that fails in the middle may have done it.
+        let bound = match error.code() {
+            // With a server error the pod may have been bound.
             Some(code) if code < 500 => Some(false),
-            _ => is_bound(api, path, asked.uid(), &args.node).await,
+            _ => is_bound(api, path, info.uid(), &args.node).await,
         };
-        match happened {
+        match bound {
             Some(true) => {
-                self.cache().bound(asked.uid());
+                self.cache().mark_bound(info.uid());
                 Ok(())
             }
             Some(false) => {
-                self.cache().release(asked.uid(), Instant::now());
+                self.cache().release(info.uid(), Instant::now());
                 Err(error.into())
             }
             None => {
-                self.cache().doubt(asked.uid());
+                self.cache().mark_unconfirmed(info.uid());
                 Err(error.into())
             }
         }
     }
 }
 
-/// The pod as the API server has it.
-async fn looked_up(api: &Api, path: &str, uid: &PodUid) -> Result<Arc<Asked>, NotBound> {
-    let found = pod::read(api.get(path).await?)?;
-    match found.asked.uid() == uid {
-        true => Ok(found.asked),
-        false => Err(NotBound::NoPod(found.asked.full_name())),
+/// Reads the pod from the API server.
+async fn get_pod(api: &ApiClient, path: &str, uid: &PodUid) -> Result<Arc<PodInfo>, BindError> {
+    let pod = pod_info::parse(api.get(path).await?)?;
+    match pod.info.uid() == uid {
+        true => Ok(pod.info),
+        false => Err(BindError::NoPod(pod.info.full_name())),
     }
 }
 
-/// Whether the pod is on that node; `None` if nobody knows.
-async fn is_bound(api: &Api, path: &str, uid: &PodUid, node: &str) -> Option<bool> {
+/// Whether the pod is bound to the node; `None` if the API server does not respond.
+async fn is_bound(api: &ApiClient, path: &str, uid: &PodUid, node: &str) -> Option<bool> {
     match api.get(path).await {
         Ok(pod) => {
             let same = pod["metadata"]["uid"].as_str() == Some(uid.as_str());
@@ -206,30 +205,30 @@ async fn is_bound(api: &Api, path: &str, uid: &PodUid, node: &str) -> Option<boo
     }
 }
 
-/// What is written onto the pod with its binding.
+/// The annotations that the Binding writes onto the pod: Koordinator's allocation.
 fn annotations(
     cache: &Cache,
-    asked: &Asked,
+    info: &PodInfo,
     node: &NodeName,
     reserved: &Reserved,
 ) -> BTreeMap<&'static str, Value> {
-    let mut told = BTreeMap::new();
+    let mut annotations = BTreeMap::new();
     let PlacementDetail::Koordinator { status, spec } = &reserved.placement.detail else {
-        return told;
+        return annotations;
     };
     let member = cache.cluster.node(node).map(ClusterNode::dialect);
     if let (Some(status), Some(Dialect::Koordinator { node, .. })) = (status, member)
         && let Some(report) = &node.report
     {
         let status = ResourceStatus::of(status, &report.topology, Fidelity::Sound);
-        told.insert(keys::RESOURCE_STATUS, status.to_json().into());
+        annotations.insert(keys::RESOURCE_STATUS, status.to_json().into());
         if let Some(generation) = &reserved.generation {
-            told.insert(GENERATION, generation.as_str().into());
+            annotations.insert(GENERATION, generation.as_str().into());
         }
     }
-    if let (Some(spec), Some(object)) = (spec, &asked.object) {
+    if let (Some(spec), Some(object)) = (spec, &info.object) {
         let text = koordinator::with_resource_spec(object, spec);
-        told.insert(keys::RESOURCE_SPEC, text.into());
+        annotations.insert(keys::RESOURCE_SPEC, text.into());
     }
-    told
+    annotations
 }

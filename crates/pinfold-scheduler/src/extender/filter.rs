@@ -1,107 +1,109 @@
-//! Filter: which nodes will take a pod, and for the others why not.
+//! Filter: which nodes will admit a pod, and why the others will not.
 
 use std::sync::Arc;
 
 use pinfold_core::cluster::Evaluation;
 
-use super::reason::{self, Class};
-use super::wire::{Args, FilterResult, Named, NodeList, Reasons};
+use super::reason::{self, RejectionClass};
+use super::wire::{ExtenderArgs, FailedNodes, FilterResult, NamedObject, NodeList};
 use super::{BadRequest, Extender};
-use crate::cache::firm::Demand;
-use crate::cache::pod::Asked;
-use crate::cache::{Cache, Kind};
-use crate::config::Doubt;
+use crate::cache::pending_headroom::MaxDemand;
+use crate::cache::pod_info::PodInfo;
+use crate::cache::{Cache, ReportedDialect};
+use crate::config::Fallback;
 
-/// What is said about one node.
+/// The verdict about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// It will take the pod.
-    Yes,
-    /// It will not.
-    No(Class, String),
+pub enum NodeVerdict {
+    /// The node will admit the pod.
+    Fits,
+    /// The node will reject the pod, with the class and text of the reason.
+    Rejected(RejectionClass, String),
 }
 
 impl Cache {
-    /// What is said about nodes, in the order in which they are named.
-    pub fn filter(&mut self, asked: &Asked, names: &[&str]) -> Vec<Said> {
-        if let Some(place) = self.doubtful(asked.uid()) {
-            // It may be there by now: nowhere else can it be tried again.
-            let elsewhere = || Said::No(Class::Pod, reason::in_doubt(place));
+    /// The verdicts about nodes, in the order of `names`.
+    pub fn filter(&mut self, info: &PodInfo, names: &[&str]) -> Vec<NodeVerdict> {
+        if let Some(node) = self.unconfirmed_node(info.uid()) {
+            // The pod may be bound to that node already: binding may be retried only there.
+            let reason = || NodeVerdict::Rejected(RejectionClass::Pod, reason::maybe_bound(node));
             return names
                 .iter()
-                .map(|name| match *name == place.as_str() {
-                    true => Said::Yes,
-                    false => elsewhere(),
+                .map(|name| match *name == node.as_str() {
+                    true => NodeVerdict::Fits,
+                    false => reason(),
                 })
                 .collect();
         }
-        if !asked.needs && !self.has_koordinator() {
-            return vec![Said::Yes; names.len()];
+        if !info.needs_numa && !self.has_koordinator_nodes() {
+            return vec![NodeVerdict::Fits; names.len()];
         }
         let policy = self.policy.nodes;
-        let demand = self.minds_doubts(asked).then(|| Demand::of(asked));
+        let demand = self.requires_headroom(info).then(|| MaxDemand::of(info));
         let Self { cluster, nodes, .. } = self;
-        let opinions = cluster.evaluate_nodes(&asked.ask, names.iter().copied());
-        let rejected = |class, words: &str| Said::No(class, words.to_owned());
-        let said = names.iter().zip(opinions).map(|(name, opinion)| {
+        let evaluations = cluster.evaluate_nodes(&info.request, names.iter().copied());
+        let rejected = |class, text: &str| NodeVerdict::Rejected(class, text.to_owned());
+        let verdicts = names.iter().zip(evaluations).map(|(name, evaluation)| {
             let record = nodes.get(*name).filter(|record| record.node.is_some());
-            let (Some(record), Some(opinion)) = (record, opinion) else {
-                return rejected(Class::Unknown, reason::UNKNOWN);
+            let (Some(record), Some(evaluation)) = (record, evaluation) else {
+                return rejected(RejectionClass::UnknownNode, reason::UNKNOWN_NODE);
             };
-            if asked.needs {
-                match record.kind {
-                    Kind::Unreadable => return rejected(Class::Unreadable, reason::UNREADABLE),
-                    Kind::Unknown if policy.without_report == Doubt::Reject => {
-                        return rejected(Class::Unreported, reason::UNREPORTED);
+            if info.needs_numa {
+                match record.dialect {
+                    ReportedDialect::Invalid => {
+                        return rejected(RejectionClass::InvalidReport, reason::INVALID_REPORT);
                     }
-                    Kind::Koordinator if asked.misspelt.is_some() => {
-                        let words = asked.misspelt.as_deref().unwrap_or_default();
-                        return Said::No(Class::Pod, reason::shortened(words));
+                    ReportedDialect::Unknown if policy.without_report == Fallback::Reject => {
+                        return rejected(RejectionClass::NoReport, reason::NO_REPORT);
                     }
-                    _ if record.behind && policy.behind == Doubt::Reject => {
-                        return rejected(Class::Behind, reason::BEHIND);
+                    ReportedDialect::Koordinator if info.koordinator_error.is_some() => {
+                        let text = info.koordinator_error.as_deref().unwrap_or_default();
+                        return NodeVerdict::Rejected(RejectionClass::Pod, reason::truncate(text));
+                    }
+                    _ if record.stale && policy.stale_report == Fallback::Reject => {
+                        return rejected(RejectionClass::StaleReport, reason::STALE_REPORT);
                     }
                     _ => {}
                 }
             }
-            if let Evaluation::Rejected(rejection) = opinion.evaluation {
-                return Said::No(Class::of(rejection), reason::of(rejection));
+            if let Evaluation::Rejected(rejection) = evaluation.evaluation {
+                return NodeVerdict::Rejected(RejectionClass::of(rejection), reason::of(rejection));
             }
             match demand
                 .as_ref()
-                .is_none_or(|asked| record.is_firm_for(asked))
+                .is_none_or(|demand| record.has_headroom_for(demand))
             {
-                true => Said::Yes,
-                false => rejected(Class::Busy, reason::BUSY),
+                true => NodeVerdict::Fits,
+                false => rejected(RejectionClass::NoHeadroom, reason::NO_HEADROOM),
             }
         });
-        said.collect()
+        verdicts.collect()
     }
 }
 
-/// What filter found, for metrics and those who wait.
+/// The outcome of a filter request, for metrics and requeueing.
 #[derive(Clone, Debug, Default)]
-pub struct Filtered {
+pub struct FilterSummary {
     /// The pod.
-    pub asked: Option<Arc<Asked>>,
-    /// How many nodes were asked about.
+    pub info: Option<Arc<PodInfo>>,
+    /// The number of nodes in the request.
     pub nodes: usize,
-    /// How many rejected for each class.
+    /// The number of rejected nodes by class.
     pub rejections: Vec<(&'static str, u64)>,
-    /// How many nodes passed.
+    /// The number of nodes that passed.
     pub passed: usize,
 }
 
 impl Extender {
-    /// Answers a request. The answer is JSON.
+    /// Handles a filter request. The response is JSON.
     ///
     /// # Errors
-    /// If the request makes no sense.
-    pub fn filter(&self, body: &[u8]) -> Result<(Vec<u8>, Filtered), BadRequest> {
-        let args: Args<'_> = serde_json::from_slice(body)
+    /// If the request is malformed.
+    pub fn filter(&self, body: &[u8]) -> Result<(Vec<u8>, FilterSummary), BadRequest> {
+        let args: ExtenderArgs<'_> = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let asked = self.asked(args.pod)?;
-        let named: Vec<Named<'_>>;
+        let info = self.pod_info(args.pod)?;
+        let named: Vec<NamedObject<'_>>;
         let by_name = args.node_names.as_ref();
         let names: Vec<&str> = match (by_name, &args.nodes) {
             (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
@@ -117,33 +119,33 @@ impl Extender {
             }
             (None, None) => Vec::new(),
         };
-        let said = self.cache().filter(&asked, &names);
-        let mut filtered = Filtered {
+        let verdicts = self.cache().filter(&info, &names);
+        let mut outcome = FilterSummary {
             nodes: names.len(),
-            asked: Some(asked),
-            ..Filtered::default()
+            info: Some(info),
+            ..FilterSummary::default()
         };
-        let (mut failed, mut hopeless) = (Vec::new(), Vec::new());
+        let (mut failed, mut unresolvable) = (Vec::new(), Vec::new());
         let mut passed = Vec::with_capacity(names.len());
-        for (at, (name, said)) in names.iter().zip(said).enumerate() {
-            let Said::No(class, words) = said else {
+        for (at, (name, verdict)) in names.iter().zip(verdicts).enumerate() {
+            let NodeVerdict::Rejected(class, reason) = verdict else {
                 passed.push(at);
                 continue;
             };
-            match filtered
+            match outcome
                 .rejections
                 .iter_mut()
                 .find(|(own, _)| *own == class.name())
             {
                 Some((_, count)) => *count += 1,
-                None => filtered.rejections.push((class.name(), 1)),
+                None => outcome.rejections.push((class.name(), 1)),
             }
-            match class.is_final() {
-                true => hopeless.push((*name, words)),
-                false => failed.push((*name, words)),
+            match class.is_unresolvable() {
+                true => unresolvable.push((*name, reason)),
+                false => failed.push((*name, reason)),
             }
         }
-        filtered.passed = passed.len();
+        outcome.passed = passed.len();
         let names_of = || {
             passed
                 .iter()
@@ -161,11 +163,11 @@ impl Extender {
                 }
                 _ => None,
             },
-            failed_nodes: Reasons(failed),
-            failed_and_unresolvable_nodes: Reasons(hopeless),
+            failed_nodes: FailedNodes(failed),
+            failed_and_unresolvable_nodes: FailedNodes(unresolvable),
             error: String::new(),
         };
-        let answer = serde_json::to_vec(&result).unwrap_or_default();
-        Ok((answer, filtered))
+        let response = serde_json::to_vec(&result).unwrap_or_default();
+        Ok((response, outcome))
     }
 }

@@ -1,8 +1,8 @@
-//! Preempt: the fewest pods that have to leave so that a node really takes a pod.
+//! Preempt: the fewest pods that have to be evicted so that a node admits a pod.
 //!
-//! kube-scheduler names pods that free enough in sum. Whether what they free is aligned, only the node's rules tell. So
-//! first its own choice is tried, and made smaller where it can be; if it is not enough, other pods of lower priority
-//! are tried too. A node on which nobody's leaving helps is dropped.
+//! kube-scheduler's victims free enough resources in sum, but not necessarily on the NUMA nodes where the pod needs them.
+//! So its choice is checked with the rules of the node, and reduced if possible; if it is not enough, other pods of lower
+//! priority are added. A node on which no eviction makes the pod fit is removed from the candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,47 +13,47 @@ use serde::Deserialize;
 use super::wire::{MetaPod, MetaVictims, PreemptionArgs, PreemptionResult};
 use super::{BadRequest, Extender};
 use crate::cache::Cache;
-use crate::cache::pod::Asked;
+use crate::cache::pod_info::PodInfo;
 
-/// So many combinations are tried on one node before the answer need not be the smallest any more.
-const MOST_TRIALS: usize = 200;
+/// Combinations of victims that are tried on one node. Beyond that the result may not be the smallest one.
+const MAX_TRIALS: usize = 200;
 
 #[derive(Deserialize)]
-struct Identified {
-    metadata: IdentifiedMeta,
+struct VictimPod {
+    metadata: VictimPodMeta,
 }
 
 #[derive(Deserialize)]
-struct IdentifiedMeta {
+struct VictimPodMeta {
     uid: String,
 }
 
 impl Cache {
-    /// The fewest pods that have to leave a node, `named` first; `None` if nobody's leaving helps.
+    /// The fewest pods to evict from a node, preferably of `named`; `None` if no eviction makes the pod fit.
     #[must_use]
     pub fn victims(
         &self,
-        asked: &Asked,
+        info: &PodInfo,
         node: &NodeName,
         named: &[PodUid],
         now: Instant,
     ) -> Option<Vec<PodUid>> {
         let record = self.nodes.get(node)?;
         let mut others: Vec<(i32, std::cmp::Reverse<u64>, &PodUid)> = record
-            .tenants
+            .pods
             .iter()
             .filter(|(_, uid)| !named.contains(uid))
             .filter_map(|(order, uid)| {
-                let priority = self.pods.get(uid)?.asked.priority;
-                (priority < asked.priority).then_some((priority, std::cmp::Reverse(*order), uid))
+                let priority = self.pods.get(uid)?.info.priority;
+                (priority < info.priority).then_some((priority, std::cmp::Reverse(*order), uid))
             })
             .collect();
-        // Who matters least goes first, and of those who came last.
+        // The lowest priority first, and of equal ones the last bound.
         others.sort_unstable();
         let mut candidates: Vec<PodUid> = named.to_vec();
         candidates.extend(others.into_iter().map(|(_, _, uid)| uid.clone()));
-        let fits = |absent: &BTreeSet<PodUid>| self.fits_without(node, asked, absent, now);
-        // kube-scheduler's own choice, made smaller; it may name pods that we have not heard of.
+        let fits = |without: &BTreeSet<PodUid>| self.fits_without(node, info, without, now);
+        // kube-scheduler's victims may include pods that are not in the cache yet.
         let own: BTreeSet<PodUid> = named.iter().cloned().collect();
         let all: BTreeSet<PodUid> = candidates.iter().cloned().collect();
         let start = match (fits(&own), fits(&all)) {
@@ -63,7 +63,7 @@ impl Cache {
         };
         let found = smallest(&candidates, start.len(), &fits).unwrap_or_else(|| {
             let mut left = start;
-            // The last ones first: they are the least welcome addition.
+            // Drops the last candidates first: kube-scheduler did not choose them.
             for uid in candidates.iter().rev() {
                 if left.remove(uid) && !fits(&left) {
                     left.insert(uid.clone());
@@ -76,24 +76,25 @@ impl Cache {
     }
 }
 
-/// The first combination of the smallest size, in the order of the candidates; `None` if there are too many to try.
+/// The first combination of the smallest size that makes the pod fit, in the order of the candidates; `None` if too many
+/// combinations would have to be tried.
 fn smallest(
     candidates: &[PodUid],
-    most: usize,
+    max_size: usize,
     fits: &impl Fn(&BTreeSet<PodUid>) -> bool,
 ) -> Option<BTreeSet<PodUid>> {
     let mut trials = 0;
-    for size in 0..=most {
+    for size in 0..=max_size {
         let mut picked: Vec<usize> = (0..size).collect();
         loop {
             trials += 1;
-            if trials > MOST_TRIALS {
+            if trials > MAX_TRIALS {
                 return None;
             }
-            let absent = picked.iter().filter_map(|at| candidates.get(*at).cloned());
-            let absent: BTreeSet<PodUid> = absent.collect();
-            if fits(&absent) {
-                return Some(absent);
+            let victims = picked.iter().filter_map(|at| candidates.get(*at).cloned());
+            let victims: BTreeSet<PodUid> = victims.collect();
+            if fits(&victims) {
+                return Some(victims);
             }
             if !next_combination(&mut picked, candidates.len()) {
                 break;
@@ -103,7 +104,7 @@ fn smallest(
     None
 }
 
-/// The next combination of as many out of `of`, ascending; whether there is one.
+/// Advances to the next combination of as many out of `of`, in ascending order. Returns whether there is one.
 fn next_combination(picked: &mut [usize], of: usize) -> bool {
     let size = picked.len();
     for at in (0..size).rev() {
@@ -123,14 +124,14 @@ fn next_combination(picked: &mut [usize], of: usize) -> bool {
 }
 
 impl Extender {
-    /// Answers a request. The answer is JSON.
+    /// Handles a preempt request. The response is JSON.
     ///
     /// # Errors
-    /// If the request makes no sense.
+    /// If the request is malformed.
     pub fn preempt(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
         let bad = |error: serde_json::Error| BadRequest::NotArguments(error.to_string());
         let args: PreemptionArgs<'_> = serde_json::from_slice(body).map_err(bad)?;
-        let asked = self.asked(args.pod)?;
+        let info = self.pod_info(args.pod)?;
         let mut named: BTreeMap<&str, (Vec<PodUid>, i64)> = BTreeMap::new();
         for (node, victims) in args.node_name_to_meta_victims.iter().flatten() {
             let pods = victims.pods.iter().flatten();
@@ -140,7 +141,7 @@ impl Extender {
         for (node, victims) in args.node_name_to_victims.iter().flatten() {
             let mut pods = Vec::new();
             for pod in victims.pods.iter().flatten() {
-                let pod: Identified = serde_json::from_str(pod.get()).map_err(bad)?;
+                let pod: VictimPod = serde_json::from_str(pod.get()).map_err(bad)?;
                 pods.push(PodUid::from(pod.metadata.uid));
             }
             named.entry(&node.0).or_insert((pods, victims.violations));
@@ -148,14 +149,15 @@ impl Extender {
         let now = Instant::now();
         let mut result = PreemptionResult::default();
         for (node, (pods, violations)) in named {
-            let chosen = match asked.needs {
-                true => self.cache().victims(&asked, &node.into(), &pods, now),
+            let chosen = match info.needs_numa {
+                true => self.cache().victims(&info, &node.into(), &pods, now),
                 false => Some(pods.clone()),
             };
             let Some(chosen) = chosen else {
                 continue;
             };
-            // Who was not named may be protected by a budget; kube-scheduler then prefers other nodes.
+            // Added victims may be protected by a PodDisruptionBudget: count each as a violation, so that kube-scheduler
+            // prefers other nodes.
             let added = chosen.iter().filter(|uid| !pods.contains(uid)).count();
             let violations = violations.saturating_add(i64::try_from(added).unwrap_or(i64::MAX));
             let pods = chosen.iter().map(|uid| MetaPod {

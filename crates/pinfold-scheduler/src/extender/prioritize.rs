@@ -1,29 +1,29 @@
-//! Prioritize: how good each node is for a pod.
+//! Prioritize: the scores of nodes for a pod.
 
 use pinfold_core::cluster::{CachedEvaluation, Evaluation};
 
-use super::wire::{Args, HostPriority, Named};
+use super::wire::{ExtenderArgs, HostPriority, NamedObject};
 use super::{BadRequest, Extender};
 use crate::cache::Cache;
-use crate::cache::pod::Asked;
+use crate::cache::pod_info::PodInfo;
 use crate::weights::Weights;
 
 impl Cache {
-    /// The scores of nodes, in the order in which they are named. Scores are noted: whoever changes the weights has to let
-    /// the cluster forget its answers.
-    pub fn prioritize(&mut self, asked: &Asked, names: &[&str], weights: &Weights) -> Vec<i64> {
-        if !asked.needs && !self.has_koordinator() {
+    /// The scores of nodes, in the order of `names`. The cluster caches them: after a change of the weights its cache has to
+    /// be cleared.
+    pub fn prioritize(&mut self, info: &PodInfo, names: &[&str], weights: &Weights) -> Vec<i64> {
+        if !info.needs_numa && !self.has_koordinator_nodes() {
             return vec![0; names.len()];
         }
-        let opinions = self
+        let evaluations = self
             .cluster
-            .evaluate_nodes(&asked.ask, names.iter().copied());
-        let score = |opinion: Option<CachedEvaluation<'_>>| {
+            .evaluate_nodes(&info.request, names.iter().copied());
+        let score = |cached: Option<CachedEvaluation<'_>>| {
             let CachedEvaluation {
                 node,
                 evaluation,
                 cached_score,
-            } = opinion?;
+            } = cached?;
             let fit = match evaluation {
                 Evaluation::Fits(fit) => Some(fit),
                 Evaluation::FitsInTotal => None,
@@ -31,25 +31,25 @@ impl Cache {
             };
             let score = cached_score
                 .get()
-                .unwrap_or_else(|| weights.score(&asked.ask, node, fit));
+                .unwrap_or_else(|| weights.score(&info.request, node, fit));
             cached_score.set(Some(score));
             Some(score)
         };
-        let scores = opinions.into_iter().map(score);
+        let scores = evaluations.into_iter().map(score);
         scores.map(Option::unwrap_or_default).collect()
     }
 }
 
 impl Extender {
-    /// Answers a request. The answer is JSON.
+    /// Handles a prioritize request. The response is JSON.
     ///
     /// # Errors
-    /// If the request makes no sense.
+    /// If the request is malformed.
     pub fn prioritize(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
-        let args: Args<'_> = serde_json::from_slice(body)
+        let args: ExtenderArgs<'_> = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let asked = self.asked(args.pod)?;
-        let named: Vec<Named<'_>>;
+        let info = self.pod_info(args.pod)?;
+        let named: Vec<NamedObject<'_>>;
         let names: Vec<&str> = match (&args.node_names, &args.nodes) {
             (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
             (None, Some(nodes)) => {
@@ -66,9 +66,9 @@ impl Extender {
         };
         let scores = {
             let mut cache = self.cache();
-            cache.prioritize(&asked, &names, &self.weights())
+            cache.prioritize(&info, &names, &self.weights())
         };
-        // Only differences count, and a node that is not named has nothing: the worst ones need not be read.
+        // kube-scheduler uses only differences and takes a missing node as 0, so the worst nodes are left out.
         let least = scores.iter().copied().min().unwrap_or(0);
         let scores = names.iter().zip(scores);
         let scores: Vec<HostPriority<'_>> = scores

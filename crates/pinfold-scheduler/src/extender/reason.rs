@@ -1,7 +1,7 @@
-//! Rejections in words that a person understands and that fit into an event.
+//! The texts of rejections, as kube-scheduler shows them in the pod's FailedScheduling event.
 //!
-//! kube-scheduler counts equal reasons (`2 node(s) ...`), so equal troubles have equal words: no names, and amounts only
-//! where few different ones occur.
+//! kube-scheduler counts nodes with equal reasons (`2 node(s) ...`). So equal causes have equal texts: without names, and
+//! with amounts only where few different ones occur.
 
 use pinfold_core::cluster::{NodeRejection, Shortage};
 use pinfold_core::name::NodeName;
@@ -9,54 +9,54 @@ use pinfold_core::name::NodeName;
 /// The longest reason, in bytes.
 pub const LONGEST: usize = 160;
 
-/// Why a node does not take a pod.
+/// The class of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// There is no room as a whole.
-    Room,
-    /// The kubelet's NUMA rules say no.
+pub enum RejectionClass {
+    /// The node has not enough of a resource in sum.
+    Resources,
+    /// The kubelet's topology, CPU, memory or device manager rejects the pod.
     Numa,
-    /// The report does not tell.
-    Uncertain,
-    /// The report is behind.
-    Behind,
-    /// Others are coming who may take the place.
-    Busy,
-    /// The report cannot be understood.
-    Unreadable,
-    /// There is no report.
-    Unreported,
-    /// Nobody has heard of the node.
-    Unknown,
-    /// Koordinator's rules say no.
+    /// The report is incomplete: it does not show how the kubelet would decide.
+    IncompleteReport,
+    /// The report is stale.
+    StaleReport,
+    /// The node has no headroom beside its unreported pods.
+    NoHeadroom,
+    /// The report cannot be used.
+    InvalidReport,
+    /// The node has no report.
+    NoReport,
+    /// The node is not in the cache.
+    UnknownNode,
+    /// Koordinator's rules reject the pod.
     Koordinator,
-    /// Volcano's rules say no.
+    /// Volcano's rules reject the pod.
     Volcano,
-    /// It is no pod for that node.
+    /// The pod can never run on the node.
     Pod,
 }
 
-/// The pod may be on another node already.
-pub(super) fn in_doubt(node: &NodeName) -> String {
+/// The reason for all other nodes while the result of a binding is unknown.
+pub(super) fn maybe_bound(node: &NodeName) -> String {
     format!("may have been bound to node {node} already")
 }
 
-impl Class {
-    /// The word for it in metrics.
+impl RejectionClass {
+    /// The label value in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Class::Room => "room",
-            Class::Numa => "numa",
-            Class::Uncertain => "uncertain",
-            Class::Behind => "behind",
-            Class::Busy => "busy",
-            Class::Unreadable => "unreadable",
-            Class::Unreported => "unreported",
-            Class::Unknown => "unknown",
-            Class::Koordinator => "koordinator",
-            Class::Volcano => "volcano",
-            Class::Pod => "pod",
+            RejectionClass::Resources => "resources",
+            RejectionClass::Numa => "numa",
+            RejectionClass::IncompleteReport => "incomplete-report",
+            RejectionClass::StaleReport => "stale-report",
+            RejectionClass::NoHeadroom => "no-headroom",
+            RejectionClass::InvalidReport => "invalid-report",
+            RejectionClass::NoReport => "no-report",
+            RejectionClass::UnknownNode => "unknown-node",
+            RejectionClass::Koordinator => "koordinator",
+            RejectionClass::Volcano => "volcano",
+            RejectionClass::Pod => "pod",
         }
     }
 
@@ -64,48 +64,48 @@ impl Class {
     #[must_use]
     pub fn of(rejection: &NodeRejection) -> Self {
         match rejection {
-            NodeRejection::UnknownNode => Class::Unknown,
-            NodeRejection::Insufficient(_) => Class::Room,
-            NodeRejection::Kubelet(_, Some(blame)) if blame.is_permanent() => Class::Pod,
-            NodeRejection::Kubelet(..) | NodeRejection::SchedulerPlugins(_) => Class::Numa,
-            NodeRejection::Ledger(_) => Class::Pod,
-            NodeRejection::Uncertain(_) => Class::Uncertain,
-            NodeRejection::Koordinator(_) => Class::Koordinator,
-            NodeRejection::Volcano(_) => Class::Volcano,
+            NodeRejection::UnknownNode => RejectionClass::UnknownNode,
+            NodeRejection::Insufficient(_) => RejectionClass::Resources,
+            NodeRejection::Kubelet(_, Some(blame)) if blame.is_permanent() => RejectionClass::Pod,
+            NodeRejection::Kubelet(..) | NodeRejection::SchedulerPlugins(_) => RejectionClass::Numa,
+            NodeRejection::Ledger(_) => RejectionClass::Pod,
+            NodeRejection::Uncertain(_) => RejectionClass::IncompleteReport,
+            NodeRejection::Koordinator(_) => RejectionClass::Koordinator,
+            NodeRejection::Volcano(_) => RejectionClass::Volcano,
         }
     }
 
-    /// Whether no pod that leaves would help.
+    /// Whether evicting pods cannot make the pod fit.
     #[must_use]
-    pub fn is_final(self) -> bool {
+    pub fn is_unresolvable(self) -> bool {
         matches!(
             self,
-            Class::Uncertain
-                | Class::Behind
-                | Class::Busy
-                | Class::Unreadable
-                | Class::Unreported
-                | Class::Pod
+            RejectionClass::IncompleteReport
+                | RejectionClass::StaleReport
+                | RejectionClass::NoHeadroom
+                | RejectionClass::InvalidReport
+                | RejectionClass::NoReport
+                | RejectionClass::Pod
         )
     }
 }
 
-/// The node's report lacks pods that run there.
-pub const BEHIND: &str = "node(s) whose NUMA report is out of date";
-/// Pods are coming to the node that its report lacks, and where they will be decides.
-pub const BUSY: &str = "node(s) that have to report pods on their way first";
-/// The node's report makes no sense.
-pub const UNREADABLE: &str = "node(s) whose NUMA report cannot be understood";
-/// There is no report.
-pub const UNREPORTED: &str = "node(s) that report no NUMA nodes";
-/// Nobody has heard of the node yet.
-pub const UNKNOWN: &str = "node(s) that the extender has not heard of yet";
+/// The report of the node lacks running pods.
+pub const STALE_REPORT: &str = "node(s) whose NUMA report is out of date";
+/// The report of the node lacks bound pods, and whether the pod fits depends on their placement.
+pub const NO_HEADROOM: &str = "node(s) that have to report newly bound pods first";
+/// The report of the node cannot be used.
+pub const INVALID_REPORT: &str = "node(s) whose NUMA report is invalid";
+/// The node has no report.
+pub const NO_REPORT: &str = "node(s) without a NUMA report";
+/// The node is not in the cache yet.
+pub const UNKNOWN_NODE: &str = "node(s) that the extender does not know yet";
 
-/// Why a node does not take a pod, in a few words.
+/// The text of a rejection.
 #[must_use]
 pub fn of(rejection: &NodeRejection) -> String {
-    let words = match rejection {
-        NodeRejection::UnknownNode => UNKNOWN.to_owned(),
+    let text = match rejection {
+        NodeRejection::UnknownNode => UNKNOWN_NODE.to_owned(),
         NodeRejection::Insufficient(short) => {
             let short: Vec<String> = short.iter().map(Shortage::to_string).collect();
             short.join(", ")
@@ -125,12 +125,12 @@ pub fn of(rejection: &NodeRejection) -> String {
         NodeRejection::Volcano(misfit) => format!("NUMA: {misfit}"),
         NodeRejection::SchedulerPlugins(rejection) => format!("NUMA: {rejection}"),
     };
-    shortened(&words)
+    truncate(&text)
 }
 
-/// The words, cut to what an event takes.
+/// The first line of a text, cut to [`LONGEST`] bytes.
 #[must_use]
-pub fn shortened(words: &str) -> String {
-    let line = words.lines().next().unwrap_or_default();
-    pinfold_apiserver::shortened(line, LONGEST)
+pub fn truncate(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    pinfold_apiserver::truncate(line, LONGEST)
 }

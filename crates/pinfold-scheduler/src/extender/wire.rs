@@ -1,4 +1,4 @@
-//! The words of kube-scheduler's extender protocol, version 1. Texts are borrowed from the request where they can be.
+//! The types of kube-scheduler's extender protocol v1. Strings are borrowed from the request where possible.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,27 +7,27 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A text that is only copied if it was escaped.
+/// A string that is copied only if it contains escapes.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(transparent)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// What filter and prioritize are asked.
+/// `ExtenderArgs`: the request of filter and prioritize.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Args<'a> {
+pub struct ExtenderArgs<'a> {
     /// The pod.
     #[serde(borrow)]
     pub pod: &'a RawValue,
-    /// The nodes, for an extender that does not know them.
+    /// The nodes, for extenders without `nodeCacheCapable`.
     #[serde(borrow, default)]
     pub nodes: Option<NodeList<'a>>,
-    /// Their names, for one that does (`nodeCacheCapable`).
+    /// The names of the nodes, for extenders with `nodeCacheCapable`.
     #[serde(borrow, default)]
     pub node_names: Option<Vec<Text<'a>>>,
 }
 
-/// Nodes as they came.
+/// Nodes as unparsed JSON.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct NodeList<'a> {
     /// The nodes.
@@ -35,42 +35,42 @@ pub struct NodeList<'a> {
     pub items: Vec<&'a RawValue>,
 }
 
-/// The name of an object.
+/// An object of which only the name is parsed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedObject<'a> {
     #[serde(borrow)]
-    pub(crate) metadata: NamedMeta<'a>,
+    pub(crate) metadata: NamedObjectMeta<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct NamedMeta<'a> {
+pub(crate) struct NamedObjectMeta<'a> {
     #[serde(borrow)]
     pub(crate) name: Cow<'a, str>,
 }
 
-/// What filter answers.
+/// `ExtenderFilterResult`: the response of filter.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FilterResult<'a> {
-    /// The nodes that will take the pod, as they came.
+    /// The nodes that will admit the pod, as they were sent.
     pub nodes: Option<NodeList<'a>>,
-    /// Their names.
+    /// The names of the nodes that will admit the pod.
     pub node_names: Option<Vec<&'a str>>,
-    /// Why the others will not.
-    pub failed_nodes: Reasons<'a>,
-    /// The same for nodes where no leaving pod would help.
-    pub failed_and_unresolvable_nodes: Reasons<'a>,
-    /// What is wrong with the request.
+    /// The other nodes with the reasons.
+    pub failed_nodes: FailedNodes<'a>,
+    /// Nodes where evicting pods cannot help, with the reasons.
+    pub failed_and_unresolvable_nodes: FailedNodes<'a>,
+    /// The error of the whole request.
     pub error: String,
 }
 
-/// Names of nodes with reasons, written as a mapping.
+/// Nodes with reasons, serialized as a map.
 #[derive(Debug, Default)]
-pub struct Reasons<'a>(pub Vec<(&'a str, String)>);
+pub struct FailedNodes<'a>(pub Vec<(&'a str, String)>);
 
-impl Serialize for Reasons<'_> {
+impl Serialize for FailedNodes<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(self.0.len()))?;
         for (name, reason) in &self.0 {
@@ -80,32 +80,32 @@ impl Serialize for Reasons<'_> {
     }
 }
 
-/// What prioritize answers for one node.
+/// `HostPriority`: the score of one node.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostPriority<'a> {
     /// The node.
     pub host: &'a str,
-    /// From 0 to 10.
+    /// The score, from 0 to 10.
     pub score: i64,
 }
 
-/// What bind is asked.
+/// `ExtenderBindingArgs`: the request of bind.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct BindingArgs {
-    /// The pod.
+    /// The name of the pod.
     pub pod_name: String,
-    /// Its namespace.
+    /// The namespace of the pod.
     pub pod_namespace: String,
-    /// Its id.
+    /// The uid of the pod.
     #[serde(rename = "PodUID")]
     pub pod_uid: String,
     /// The node.
     pub node: String,
 }
 
-/// What bind answers.
+/// `ExtenderBindingResult`: the response of bind.
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "PascalCase")]
 pub struct BindingResult {
@@ -113,55 +113,55 @@ pub struct BindingResult {
     pub error: String,
 }
 
-/// What preempt is asked.
+/// `ExtenderPreemptionArgs`: the request of preempt.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PreemptionArgs<'a> {
-    /// The pod that needs room.
+    /// The pod that preempts.
     #[serde(borrow)]
     pub pod: &'a RawValue,
-    /// Who could leave each node, as whole pods.
+    /// The possible victims on each node, as whole pods.
     #[serde(borrow, default)]
     pub node_name_to_victims: Option<BTreeMap<Text<'a>, Victims<'a>>>,
-    /// The same by id.
+    /// The possible victims on each node, by uid.
     #[serde(borrow, default)]
     pub node_name_to_meta_victims: Option<BTreeMap<Text<'a>, MetaVictims<'a>>>,
 }
 
-/// Who could leave a node.
+/// `Victims`: the possible victims on a node.
 #[derive(Debug, Deserialize)]
 pub struct Victims<'a> {
-    /// The pods.
+    /// The victims.
     #[serde(rename = "Pods", borrow, default)]
     pub pods: Option<Vec<&'a RawValue>>,
-    /// How many budgets that violates.
+    /// The number of violated PodDisruptionBudgets.
     #[serde(rename = "NumPDBViolations", default)]
     pub violations: i64,
 }
 
-/// Who could leave a node, by id.
+/// `MetaVictims`: the victims on a node by uid.
 #[derive(Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct MetaVictims<'a> {
-    /// The pods.
+    /// The victims.
     #[serde(rename = "Pods", borrow, default)]
     pub pods: Option<Vec<MetaPod<'a>>>,
-    /// How many budgets that violates.
+    /// The number of violated PodDisruptionBudgets.
     #[serde(rename = "NumPDBViolations", default)]
     pub violations: i64,
 }
 
-/// The id of a pod.
+/// `MetaPod`: the uid of a pod.
 #[derive(Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub struct MetaPod<'a> {
-    /// The id.
+    /// The uid.
     #[serde(rename = "UID", borrow)]
     pub uid: Cow<'a, str>,
 }
 
-/// What preempt answers.
+/// `ExtenderPreemptionResult`: the response of preempt.
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "PascalCase")]
 pub struct PreemptionResult<'a> {
-    /// Who has to leave each node; nodes where that would not help are not named.
+    /// The victims on each node; nodes where evictions do not help are missing.
     pub node_name_to_meta_victims: BTreeMap<&'a str, MetaVictims<'a>>,
 }

@@ -49,7 +49,7 @@ fn ask(uid: &str, cpus: u32) -> PodRequest {
     PodRequest::new(Arc::new(serde_json::from_value(pod).expect("a pod")))
 }
 
-/// A cluster with one node on which pods with so many CPUs run.
+/// A cluster with one node on which pods with these numbers of CPUs run.
 fn node(residents: &[u32]) -> Cluster {
     let settings = Settings {
         topology_policy: "best-effort".to_owned(),
@@ -69,34 +69,34 @@ fn node(residents: &[u32]) -> Cluster {
     cluster
 }
 
-/// The score of the node for a pod with so many CPUs.
+/// The score of the node for a pod with `cpus` CPUs.
 fn score(weights: &Weights, residents: &[u32], cpus: u32) -> i64 {
     let mut cluster = node(residents);
     let next = ask("next", cpus);
     let Evaluation::Fits(fit) = cluster.evaluate(&next, &"a".into()) else {
-        panic!("it fits");
+        panic!("expected a fit");
     };
-    let member = cluster.node(&"a".into()).expect("it is there");
+    let member = cluster.node(&"a".into()).expect("the node");
     weights.score(&next, member, Some(&fit))
 }
 
 const NOTHING: Weights = Weights {
     span: 0,
     dialect: 0,
-    usage: 0,
+    utilization: 0,
     distance: 0,
     fragmentation: 0,
     prefer: Prefer::Pack,
 };
 
 #[test]
-fn every_part_orders_nodes_as_its_name_says() {
+fn every_part_orders_nodes_as_documented() {
     let span = Weights { span: 1, ..NOTHING };
-    assert_eq!(score(&span, &[], 4), BEST);
+    assert_eq!(score(&span, &[], 4), MAX_SCORE);
     assert!(score(&span, &[], 8) < score(&span, &[], 4));
     assert!(score(&span, &[], 12) < score(&span, &[], 8));
     let pack = Weights {
-        usage: 1,
+        utilization: 1,
         ..NOTHING
     };
     assert!(score(&pack, &[4, 4], 2) > score(&pack, &[], 2));
@@ -109,40 +109,36 @@ fn every_part_orders_nodes_as_its_name_says() {
         distance: 1,
         ..NOTHING
     };
-    assert_eq!(
-        score(&distance, &[], 4),
-        BEST,
-        "one NUMA node is near itself"
-    );
+    assert_eq!(score(&distance, &[], 4), MAX_SCORE, "one NUMA node");
     assert!(score(&distance, &[], 12) < score(&distance, &[], 4));
     let whole = Weights {
         fragmentation: 1,
         ..NOTHING
     };
-    // What is left of one NUMA node beside whole ones is no harm; the last whole one is.
-    assert_eq!(score(&whole, &[], 3), BEST);
+    // Taking CPUs of one NUMA node while others are whole costs nothing; breaking the last whole one does.
+    assert_eq!(score(&whole, &[], 3), MAX_SCORE);
     assert!(score(&whole, &[4, 4, 2], 2) <= score(&whole, &[], 3));
 }
 
 #[test]
-fn without_weights_all_nodes_are_equal_and_no_score_leaves_its_bounds() {
+fn scores_are_equal_without_weights_and_always_in_bounds() {
     assert_eq!(score(&NOTHING, &[], 4), 0);
     let all = Weights {
         span: 100,
         dialect: 100,
-        usage: 100,
+        utilization: 100,
         distance: 100,
         fragmentation: 100,
         prefer: Prefer::Pack,
     };
     for cpus in 1..=15 {
-        assert!((0..=BEST).contains(&score(&all, &[], cpus)), "{cpus}");
-        assert!((0..=BEST).contains(&score(&Weights::default(), &[], cpus)));
+        assert!((0..=MAX_SCORE).contains(&score(&all, &[], cpus)), "{cpus}");
+        assert!((0..=MAX_SCORE).contains(&score(&Weights::default(), &[], cpus)));
     }
 }
 
 #[test]
-fn a_node_without_an_opinion_is_scored_by_its_use() {
+fn a_node_without_numa_rules_is_scored_by_its_utilization() {
     let allocatable = Amounts::from([("cpu", 10_000), ("pods", 110)]);
     let empty = ClusterNode::unknown(allocatable.clone());
     let half = ClusterNode::unknown(allocatable).with_used(Amounts::from([("cpu", 5000)]));

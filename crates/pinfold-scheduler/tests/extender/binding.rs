@@ -1,11 +1,11 @@
-//! Binding: promised first, told in one request, taken back if it did not happen.
+//! Binding: reserved first, sent in one request, released if it failed.
 
 use serde_json::{Value, json};
 
 use crate::cluster::{Extender, Shared, objects, pod};
 
-/// The bindings that the API server was told, oldest first.
-fn told(extender: &Extender) -> Vec<Value> {
+/// The bindings that were sent to the API server, oldest first.
+fn sent_bindings(extender: &Extender) -> Vec<Value> {
     let asked = extender.api.asked().into_iter();
     let bindings = asked.filter(|asked| asked.path.ends_with("/binding"));
     bindings.map(|asked| asked.body).collect()
@@ -16,12 +16,12 @@ fn put(objects: &Shared, pod: Value) {
 }
 
 #[test]
-fn a_binding_names_the_pod_it_means_and_counts_at_once() {
+fn a_binding_has_preconditions_and_counts_at_once() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     extender.filter(&pod("first", 4), &["a"]);
     assert_eq!(extender.bind("first", "a"), "");
-    let bindings = told(&extender);
+    let bindings = sent_bindings(&extender);
     assert_eq!(bindings.len(), 1);
     let meta = &bindings[0]["metadata"];
     assert_eq!(meta["uid"], "uid-first");
@@ -32,12 +32,12 @@ fn a_binding_names_the_pod_it_means_and_counts_at_once() {
     let third = extender.filter(&pod("third", 1), &["a"]);
     assert_eq!(third["FailedNodes"]["a"], "Insufficient cpu");
     put(&objects, pod("third", 1));
-    let why = extender.bind("third", "a");
+    let error = extender.bind("third", "a");
     assert!(
-        why.contains("does not take the pod any more: Insufficient cpu"),
-        "{why}"
+        error.contains("rejects the pod now: Insufficient cpu"),
+        "{error}"
     );
-    assert_eq!(told(&extender).len(), 2, "nobody was told");
+    assert_eq!(sent_bindings(&extender).len(), 2, "no binding was sent");
     let (_, metrics) = crate::cluster::exchange(
         std::net::TcpStream::connect(extender.probes).unwrap(),
         "GET",
@@ -55,14 +55,14 @@ fn a_binding_names_the_pod_it_means_and_counts_at_once() {
 }
 
 #[test]
-fn a_binding_that_was_rejected_leaves_the_place_free() {
+fn a_rejected_binding_releases_its_reservation() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     for code in [403, 404, 422] {
         objects.lock().unwrap().bindings.push(code);
         extender.filter(&pod("first", 4), &["a"]);
-        let why = extender.bind("first", "a");
-        assert!(why.contains("as the test wants it"), "{why}");
+        let error = extender.bind("first", "a");
+        assert!(error.contains("as configured by the test"), "{error}");
     }
     for name in ["x", "y"] {
         extender.filter(&pod(name, 4), &["a"]);
@@ -71,7 +71,7 @@ fn a_binding_that_was_rejected_leaves_the_place_free() {
 }
 
 #[test]
-fn a_pod_that_changed_is_looked_at_again_and_bound_in_its_new_version() {
+fn a_pod_that_changed_is_read_again_and_bound_in_its_new_version() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     extender.filter(&pod("first", 4), &["a"]);
@@ -80,7 +80,7 @@ fn a_pod_that_changed_is_looked_at_again_and_bound_in_its_new_version() {
     put(&objects, newer);
     objects.lock().unwrap().bindings.push(409);
     assert_eq!(extender.bind("first", "a"), "");
-    let versions: Vec<Value> = told(&extender)
+    let versions: Vec<Value> = sent_bindings(&extender)
         .iter()
         .map(|binding| binding["metadata"]["resourceVersion"].clone())
         .collect();
@@ -88,7 +88,7 @@ fn a_pod_that_changed_is_looked_at_again_and_bound_in_its_new_version() {
 }
 
 #[test]
-fn an_answer_that_got_lost_is_looked_for() {
+fn a_binding_without_a_response_is_checked_with_a_get() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     extender.filter(&pod("first", 4), &["a"]);
@@ -96,29 +96,36 @@ fn an_answer_that_got_lost_is_looked_for() {
     bound["spec"]["nodeName"] = "a".into();
     put(&objects, bound);
     objects.lock().unwrap().bindings.push(500);
-    assert_eq!(extender.bind("first", "a"), "", "it happened");
+    assert_eq!(extender.bind("first", "a"), "", "the pod is bound");
     extender.filter(&pod("second", 4), &["a"]);
     put(&objects, pod("second", 4));
     objects.lock().unwrap().bindings.push(500);
-    assert_ne!(extender.bind("second", "a"), "", "it did not");
+    assert_ne!(extender.bind("second", "a"), "", "the pod is not bound");
     extender.filter(&pod("third", 4), &["a"]);
-    assert_eq!(extender.bind("third", "a"), "", "its place is free");
+    assert_eq!(
+        extender.bind("third", "a"),
+        "",
+        "its reservation was released"
+    );
 }
 
 #[test]
-fn a_pod_of_another_id_is_not_bound() {
+fn a_pod_with_another_uid_is_not_bound() {
     let objects = objects(&["a"]);
     let extender = Extender::start(&objects).ready();
     let mut other = pod("first", 4);
     other["metadata"]["uid"] = "another".into();
     put(&objects, other);
-    let why = extender.bind("first", "a");
-    assert!(why.contains("no pod default/first of that id"), "{why}");
-    assert_eq!(told(&extender), Vec::<Value>::new());
+    let error = extender.bind("first", "a");
+    assert!(
+        error.contains("pod default/first has another uid"),
+        "{error}"
+    );
+    assert_eq!(sent_bindings(&extender), Vec::<Value>::new());
 }
 
 #[test]
-fn under_koordinator_the_cpus_go_with_the_binding() {
+fn the_binding_to_a_koordinator_node_has_the_cpus_in_an_annotation() {
     let objects = objects(&["a"]);
     let detail: Vec<Value> = (0..8)
         .map(|cpu| json!({ "id": cpu, "core": cpu, "socket": cpu / 4, "node": cpu / 4 }))
@@ -141,7 +148,7 @@ fn under_koordinator_the_cpus_go_with_the_binding() {
     });
     assert_eq!(extender.filter(&lsr, &["a"])["NodeNames"], json!(["a"]));
     assert_eq!(extender.bind("lsr", "a"), "");
-    let bindings = told(&extender);
+    let bindings = sent_bindings(&extender);
     let annotations = &bindings[0]["metadata"]["annotations"];
     assert_eq!(annotations["pinfold.dev/generation"], "12", "{annotations}");
     let status = annotations["scheduling.koordinator.sh/resource-status"].as_str();

@@ -1,4 +1,4 @@
-//! A small cluster, and an extender that serves it.
+//! A fake cluster, and an extender that runs in it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pinfold_daemon::signals::{Signal, SignalReceiver};
-use pinfold_scheduler::config::{Access, SchedulerConfig};
+use pinfold_scheduler::config::{Access, ExtenderConfig};
 use pinfold_scheduler::daemon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::server::{Answer, Asked, Server, kubeconfig, status};
 
-/// A node of two NUMA nodes with four CPUs each, as a reporter that is not ours tells it.
+/// The report of another reporter than Pinfold's agent: two NUMA nodes with four CPUs each.
 pub(crate) fn report(name: &str) -> Value {
     let zone = |id: u32| {
         json!({ "name": format!("node-{id}"), "type": "Node", "resources": [
@@ -54,15 +54,15 @@ pub(crate) fn pod(name: &str, cpus: u32) -> Value {
     })
 }
 
-/// What the API server has, and how it answers to bindings.
+/// The objects of the fake API server, and its responses to bindings.
 pub(crate) struct Objects {
     pub(crate) nodes: Vec<Value>,
     pub(crate) reports: Vec<Value>,
     pub(crate) pods: Vec<Value>,
     pub(crate) lease: Option<Value>,
-    /// How often reports are still listed; then they are no kind that is known. `None` for always.
+    /// How many more lists of reports succeed before they are not served any more; `None` for all.
     pub(crate) reports_known: Option<usize>,
-    /// Answers to bindings, the next one last; 201 if there is none.
+    /// Status codes for bindings, the next one last; 201 if empty.
     pub(crate) bindings: Vec<u16>,
 }
 
@@ -105,7 +105,7 @@ fn answer(objects: &Shared, asked: &Asked) -> Answer {
         ("GET", path) if path.ends_with("/numatopologies") => status(404, "no such kind"),
         ("POST", path) if path.ends_with("/binding") => match objects.bindings.pop() {
             None => Answer::Json(201, json!({ "kind": "Status", "status": "Success" })),
-            Some(code) => status(code, "as the test wants it"),
+            Some(code) => status(code, "as configured by the test"),
         },
         ("GET", path) if path.starts_with("/api/v1/namespaces/default/pods/") => {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -134,7 +134,7 @@ fn answer(objects: &Shared, asked: &Asked) -> Answer {
                 .as_ref()
                 .map(|own| own["metadata"]["resourceVersion"].clone());
             if before.as_ref() != Some(&asked.body["metadata"]["resourceVersion"]) {
-                return status(409, "somebody was quicker");
+                return status(409, "conflict");
             }
             let version =
                 before.and_then(|text| text.as_str().and_then(|text| text.parse::<u64>().ok()));
@@ -143,11 +143,11 @@ fn answer(objects: &Shared, asked: &Asked) -> Answer {
             objects.lease = Some(put.clone());
             Answer::Json(200, put)
         }
-        _ => status(404, "the test does not know it"),
+        _ => status(404, "not served by the test"),
     }
 }
 
-/// An extender that runs until it is dropped.
+/// An extender that stops when it is dropped.
 pub(crate) struct Extender {
     pub(crate) address: SocketAddr,
     pub(crate) probes: SocketAddr,
@@ -157,8 +157,7 @@ pub(crate) struct Extender {
     _folder: TempDir,
 }
 
-/// A port that nobody has: not one of those that the kernel hands out, which somebody else may be handed before it is
-/// used.
+/// A free port outside the kernel's range of ephemeral ports, so that no other process gets it before it is used.
 fn free_port() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     loop {
@@ -170,29 +169,29 @@ fn free_port() -> SocketAddr {
 }
 
 impl Extender {
-    /// Starts one, alone.
+    /// Starts an extender without leader election.
     pub(crate) fn start(objects: &Shared) -> Self {
         Self::start_with(objects, |config| config.leader.elect = false)
     }
 
-    pub(crate) fn start_with(objects: &Shared, change: impl FnOnce(&mut SchedulerConfig)) -> Self {
+    pub(crate) fn start_with(objects: &Shared, change: impl FnOnce(&mut ExtenderConfig)) -> Self {
         let objects = objects.clone();
         let api = Server::start(move |asked| answer(&objects, asked));
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("kubeconfig");
         std::fs::write(&path, kubeconfig(&api.connection().url())).unwrap();
         let (address, probes) = (free_port(), free_port());
-        let mut config = SchedulerConfig {
+        let mut config = ExtenderConfig {
             listen: address,
-            ..SchedulerConfig::default()
+            ..ExtenderConfig::default()
         };
         config.metrics.listen = Some(probes);
         config.kubernetes.kubeconfig = Access::File(path);
         change(&mut config);
-        let (stop, control) = SignalReceiver::channel();
+        let (stop, signals) = SignalReceiver::channel();
         let thread = thread::spawn(move || {
-            let again = || Err("nothing else".to_owned());
-            daemon::run(&config, &again, &control).unwrap();
+            let reread = || Err("no other configuration".to_owned());
+            daemon::run(&config, &reread, &signals).unwrap();
         });
         Self {
             address,
@@ -204,14 +203,14 @@ impl Extender {
         }
     }
 
-    /// Waits until it answers.
+    /// Waits until the extender is ready.
     pub(crate) fn ready(self) -> Self {
         self.eventually_ready();
         self
     }
 
     pub(crate) fn eventually_ready(&self) {
-        eventually("it is ready", || self.readiness().0 == 200);
+        eventually("the extender is ready", || self.readiness().0 == 200);
     }
 
     pub(crate) fn readiness(&self) -> (u16, String) {
@@ -261,7 +260,7 @@ impl Drop for Extender {
             let ended = thread.join();
             assert!(
                 ended.is_ok() || thread::panicking(),
-                "the daemon ends in order"
+                "the daemon stops without an error"
             );
         }
     }
@@ -275,7 +274,7 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends one request and reads one answer.
+/// Sends one request and reads the response.
 pub(crate) fn exchange(
     mut stream: impl Read + Write,
     method: &str,
@@ -286,7 +285,7 @@ pub(crate) fn exchange(
         "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    // A server that has heard enough may close before everything is sent.
+    // The server may close the connection before everything is sent.
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(body);
     let mut answer = Vec::new();

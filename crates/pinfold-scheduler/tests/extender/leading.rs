@@ -1,26 +1,26 @@
-//! One of several answers.
+//! Leader election.
 
 use serde_json::json;
 
 use crate::cluster::{Extender, objects, pod};
 
 #[test]
-fn only_the_holder_of_the_lease_answers_and_gives_it_back_when_it_ends() {
+fn only_the_holder_of_the_lease_answers_and_releases_it_when_it_stops() {
     let objects = objects(&["a"]);
     objects.lock().unwrap().lease = Some(json!({
         "metadata": { "name": "pinfold-scheduler", "namespace": "pinfold-system", "resourceVersion": "7" },
-        "spec": { "holderIdentity": "somebody else", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
+        "spec": { "holderIdentity": "another extender", "leaseDurationSeconds": 15, "leaseTransitions": 1 },
     }));
     let extender = Extender::start_with(&objects, |config| {
         config.leader.identity = Some("me".to_owned());
     });
-    crate::cluster::eventually("it says why it waits", || {
-        extender.readiness().1.contains("another one is the leader")
+    crate::cluster::eventually("the extender is not ready", || {
+        extender.readiness().1.contains("not the leader")
     });
     let args = json!({ "Pod": pod("p", 1), "NodeNames": ["a"] });
     let (code, answer) = extender.post("/filter", &args);
     assert_eq!(code, 503, "{answer}");
-    // The other one gives it back.
+    // The other extender releases the lease.
     objects.lock().unwrap().lease.as_mut().unwrap()["spec"]["holderIdentity"] = "".into();
     extender.eventually_ready();
     assert_eq!(extender.post("/filter", &args).0, 200);

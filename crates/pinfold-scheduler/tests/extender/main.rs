@@ -1,4 +1,4 @@
-//! The extender over real sockets: requests as kube-scheduler sends them, an API server that answers as it is told to.
+//! The extender over real sockets, with requests as kube-scheduler sends them and a fake API server.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod binding;

@@ -1,8 +1,8 @@
-//! Reports that the API server does not know any more.
+//! Reports that the API server does not serve any more.
 
 use crate::cluster::{Extender, eventually, objects, pod};
 
-/// How often reports were listed so far.
+/// How often reports were listed.
 fn listed(extender: &Extender) -> usize {
     let asked = extender.api.asked().into_iter();
     let lists = asked.filter(|asked| {
@@ -12,7 +12,7 @@ fn listed(extender: &Extender) -> usize {
 }
 
 #[test]
-fn a_server_that_starts_without_its_kinds_does_not_make_nodes_take_everything() {
+fn reports_are_kept_while_a_starting_api_server_does_not_serve_them_yet() {
     let objects = objects(&["a"]);
     objects.lock().unwrap().reports_known = Some(1);
     let extender = Extender::start(&objects).ready();
@@ -23,13 +23,13 @@ fn a_server_that_starts_without_its_kinds_does_not_make_nodes_take_everything() 
             .is_some_and(|names| !names.is_empty())
     };
     assert!(!passes(), "no NUMA node has five CPUs");
-    // Twice they are not found.
-    eventually("reports were asked for again", || listed(&extender) >= 3);
+    // Two lists get 404.
+    eventually("reports were listed again", || listed(&extender) >= 3);
     assert!(
         !passes() || listed(&extender) > 3,
-        "one miss proves nothing"
+        "kept after the first 404"
     );
-    // What was removed from the cluster for good is forgotten.
-    eventually("nothing is known of NUMA nodes", passes);
+    // After the third 404 the reports are gone.
+    eventually("the reports are dropped", passes);
     assert!(listed(&extender) >= 4);
 }

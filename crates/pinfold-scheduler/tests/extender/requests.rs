@@ -1,4 +1,4 @@
-//! What kube-scheduler asks, and what nobody should ask.
+//! Requests of kube-scheduler, and malformed requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Extender, node, objects, pod};
 
 #[test]
-fn nodes_are_named_or_sent_and_come_back_the_same_way() {
+fn filter_returns_names_for_names_and_nodes_for_nodes() {
     let extender = Extender::start(&objects(&["a", "b"])).ready();
     let small = extender.filter(&pod("small", 2), &["b", "a"]);
     assert_eq!(small["NodeNames"], json!(["b", "a"]), "{small}");
@@ -16,16 +16,16 @@ fn nodes_are_named_or_sent_and_come_back_the_same_way() {
     assert_eq!(small["Error"], "");
     let large = extender.filter(&pod("large", 5), &["a", "b", "c"]);
     assert_eq!(large["NodeNames"], json!([]));
-    let words = "NUMA: cpu: 5 asked, at most 4 free on one NUMA node";
-    assert_eq!(large["FailedNodes"]["a"], words);
+    let reason = "NUMA: cpu: 5 asked, at most 4 free on one NUMA node";
+    assert_eq!(large["FailedNodes"]["a"], reason);
     assert_eq!(
-        large["FailedNodes"]["b"], words,
-        "equal troubles have equal words"
+        large["FailedNodes"]["b"], reason,
+        "equal causes have equal texts"
     );
     assert!(
         large["FailedNodes"]["c"]
             .as_str()
-            .is_some_and(|words| words.contains("not heard"))
+            .is_some_and(|reason| reason.contains("does not know"))
     );
     let mut whole = node("a");
     whole["metadata"]["labels"] = json!({ "kept": "as it was" });
@@ -38,7 +38,7 @@ fn nodes_are_named_or_sent_and_come_back_the_same_way() {
 }
 
 #[test]
-fn nodes_are_scored_by_how_much_better_than_the_worst_they_are() {
+fn scores_are_relative_to_the_worst_node() {
     let extender = Extender::start(&objects(&["a", "b"])).ready();
     let ask = |names: &[&str]| {
         let args = json!({ "Pod": pod("small", 2), "NodeNames": names });
@@ -48,17 +48,17 @@ fn nodes_are_scored_by_how_much_better_than_the_worst_they_are() {
     };
     let scores = ask(&["a", "b", "nowhere"]);
     let hosts: Vec<&Value> = scores.iter().map(|score| &score["Host"]).collect();
-    assert_eq!(hosts, ["a", "b"], "nobody knows the third");
+    assert_eq!(hosts, ["a", "b"], "the third is unknown");
     for score in &scores {
         let found = score["Score"].as_i64().unwrap_or(-1);
         assert!((1..=10).contains(&found), "{score}");
     }
-    assert_eq!(scores[0]["Score"], scores[1]["Score"], "they are alike");
-    assert!(ask(&["a", "b"]).is_empty(), "none is better than the other");
+    assert_eq!(scores[0]["Score"], scores[1]["Score"], "equal nodes");
+    assert!(ask(&["a", "b"]).is_empty(), "no difference");
 }
 
 #[test]
-fn who_leaves_is_named_by_id_and_hopeless_nodes_are_dropped() {
+fn victims_are_returned_by_uid_and_nodes_where_evictions_do_not_help_are_left_out() {
     let extender = Extender::start(&objects(&["a"])).ready();
     let victims = json!({ "Pods": [{ "UID": "uid-x" }], "NumPDBViolations": 1 });
     let args = json!({
@@ -71,7 +71,7 @@ fn who_leaves_is_named_by_id_and_hopeless_nodes_are_dropped() {
     let expected = json!({ "a": { "Pods": [], "NumPDBViolations": 1 } });
     assert_eq!(
         answer["NodeNameToMetaVictims"], expected,
-        "there is room without anybody leaving"
+        "the pod fits without evictions"
     );
     let whole = json!({ "Pods": [pod("x", 1)], "NumPDBViolations": 0 });
     let args = json!({ "Pod": pod("large", 5), "NodeNameToVictims": { "a": whole } });
@@ -80,9 +80,9 @@ fn who_leaves_is_named_by_id_and_hopeless_nodes_are_dropped() {
 }
 
 #[test]
-fn whoever_was_not_named_counts_as_protected() {
+fn added_victims_count_as_violations_of_disruption_budgets() {
     let shared = objects(&["a"]);
-    // Two of three CPUs on each NUMA node: four are free on none of them, whoever of the first one leaves.
+    // Three of four CPUs on each NUMA node are taken: four are free on one of them after one eviction.
     for name in ["first", "second"] {
         let mut there = pod(name, 3);
         there["spec"]["nodeName"] = "a".into();
@@ -101,7 +101,7 @@ fn whoever_was_not_named_counts_as_protected() {
         named,
         json!({ "Pods": [{ "UID": "uid-second" }], "NumPDBViolations": 0 })
     );
-    // kube-scheduler's own choice may have left meanwhile.
+    // kube-scheduler's victim may have been deleted meanwhile.
     let other = ask(&["uid-gone"]);
     assert_eq!(
         other,
@@ -110,7 +110,7 @@ fn whoever_was_not_named_counts_as_protected() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_is_rejected_and_the_next_is_answered() {
+fn a_malformed_request_is_rejected_and_the_next_one_is_answered() {
     let extender = Extender::start(&objects(&["a"])).ready();
     let deep = "[".repeat(100_000);
     let bad: [(&str, &str, &[u8], u16); 8] = [
@@ -135,7 +135,7 @@ fn a_request_that_makes_no_sense_is_rejected_and_the_next_is_answered() {
     assert!(
         answer["Error"]
             .as_str()
-            .is_some_and(|words| words.contains("two")),
+            .is_some_and(|error| error.contains("two")),
         "{answer}"
     );
     let mut stream = TcpStream::connect(extender.address).unwrap();
@@ -146,7 +146,7 @@ fn a_request_that_makes_no_sense_is_rejected_and_the_next_is_answered() {
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 413", "not even read");
+    assert_eq!(&answer, b"HTTP/1.1 413", "rejected by its length");
     assert_eq!(
         extender.filter(&pod("small", 2), &["a"])["NodeNames"],
         json!(["a"])

@@ -1,4 +1,4 @@
-//! HTTPS: who has a certificate is answered.
+//! HTTPS with client certificates.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ fn certificate(name: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(file(name)).unwrap()
 }
 
-/// Asks over TLS, with or without a certificate.
-fn ask(extender: &Extender, with: Option<&str>) -> (u16, String) {
+/// Sends a filter request over TLS, with or without a client certificate.
+fn filter(extender: &Extender, with: Option<&str>) -> (u16, String) {
     let mut roots = RootCertStore::empty();
     roots.add(certificate("ca.crt")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -46,38 +46,42 @@ fn ask(extender: &Extender, with: Option<&str>) -> (u16, String) {
 }
 
 #[test]
-fn only_clients_with_a_certificate_are_answered() {
+fn with_a_client_ca_only_clients_with_a_certificate_are_served() {
     let extender = Extender::start_with(&objects(&["a"]), |config| {
         config.leader.elect = false;
         config.tls.certificate = Some(file("server.crt"));
         config.tls.key = Some(file("server.key"));
-        config.tls.client_authority = Some(file("ca.crt"));
+        config.tls.client_ca = Some(file("ca.crt"));
     });
     let extender = extender.ready();
-    let (code, answer) = ask(&extender, Some("client"));
+    let (code, answer) = filter(&extender, Some("client"));
     assert_eq!(code, 200, "{answer}");
-    assert_eq!(ask(&extender, None), (0, String::new()), "no certificate");
     assert_eq!(
-        ask(&extender, Some("server")),
+        filter(&extender, None),
         (0, String::new()),
-        "not one for clients"
+        "no certificate"
+    );
+    assert_eq!(
+        filter(&extender, Some("server")),
+        (0, String::new()),
+        "not a client certificate"
     );
     let plain = extender.send("POST", "/filter", b"{}");
-    assert_eq!(plain.0, 0, "not even spoken to");
+    assert_eq!(plain.0, 0, "plain HTTP");
     assert_eq!(
-        ask(&extender, Some("client")).0,
+        filter(&extender, Some("client")).0,
         200,
-        "the others are not disturbed"
+        "other clients are not affected"
     );
 }
 
 #[test]
-fn without_an_authority_everybody_is_answered() {
+fn without_a_client_ca_all_clients_are_served() {
     let extender = Extender::start_with(&objects(&["a"]), |config| {
         config.leader.elect = false;
         config.tls.certificate = Some(file("server.crt"));
         config.tls.key = Some(file("server.key"));
     });
     let extender = extender.ready();
-    assert_eq!(ask(&extender, None).0, 200);
+    assert_eq!(filter(&extender, None).0, 200);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use conformance::{FamilyReport, Report};
+use conformance::{ConformanceReport, FamilyReport};
 
 use crate::args::ConformanceArgs;
 use crate::exit::{Failure, REJECTED};
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &ConformanceReport) -> String {
     let mut text = format!(
         "{:<18} {:<22} {:>6} {:>7} {:>7}  set aside\n",
         "system", "family", "cases", "passed", "failed"

@@ -21,7 +21,7 @@ const FULL: CpuOptions = CpuOptions {
     prefer_align_by_cache: false,
 };
 
-/// Gives every container its CPUs in order.
+/// Allocates the CPUs of every container in order.
 fn admit(policy: &StaticCpus, state: &mut CpuState, pod: &Pod) -> Result<(), CpuError> {
     let mut reusable = CpuSet::new();
     for container in pod.all_containers() {
@@ -39,7 +39,7 @@ fn held(state: &CpuState, pod: &str, container: &str) -> Option<CpuSet> {
 }
 
 #[test]
-fn an_init_container_leaves_its_cpus_to_the_next_and_a_sidecar_does_not() {
+fn cpus_of_an_init_container_are_reused_and_those_of_a_sidecar_are_not() {
     let policy = policy(
         even(1, 1, 4, 2),
         CpuOptions::default(),
@@ -87,7 +87,7 @@ fn cpus_that_a_sibling_still_holds_are_not_released() {
 }
 
 #[test]
-fn what_another_pod_holds_by_now_is_reused_only_where_the_original_does() {
+fn cpus_that_another_pod_holds_by_now_are_reused_only_under_exact_fidelity() {
     for (fidelity, expected) in [(Fidelity::Exact, "2-3"), (Fidelity::Sound, "4-5")] {
         let policy = policy(even(1, 1, 4, 2), CpuOptions::default(), "0", fidelity);
         let mut state = fresh(&policy);
@@ -106,7 +106,7 @@ fn what_another_pod_holds_by_now_is_reused_only_where_the_original_does() {
 }
 
 #[test]
-fn affinity_comes_first_and_other_nodes_fill_up() {
+fn cpus_come_from_the_affinity_first_and_then_from_other_nodes() {
     let policy = policy(
         even(2, 2, 2, 2),
         CpuOptions::default(),
@@ -124,7 +124,7 @@ fn affinity_comes_first_and_other_nodes_fill_up() {
 }
 
 #[test]
-fn whole_cores_only_means_whole_cores() {
+fn full_pcpus_only_assigns_whole_cores() {
     let machine = || even(1, 1, 4, 2);
     let rejection = |policy: &StaticCpus, cpu| {
         let pod = pod("p", vec![], vec![container("c", cpu)]);
@@ -144,7 +144,7 @@ fn whole_cores_only_means_whole_cores() {
 }
 
 #[test]
-fn a_core_split_by_a_reserved_cpu_is_handed_out_only_where_the_original_does() {
+fn a_core_split_by_a_reserved_cpu_is_assigned_only_under_exact_fidelity() {
     // On node 0 both cores have a reserved thread; the whole cores are on node 1.
     for (fidelity, expected) in [(Fidelity::Exact, "1,3"), (Fidelity::Sound, "4-5")] {
         let policy = policy(even(2, 2, 2, 2), FULL, "0,2", fidelity);
@@ -200,7 +200,7 @@ fn cpus_that_the_machine_lacks_count_for_node_0_only_where_the_original_does() {
         ),
         (Fidelity::Sound, vec![nodes(&[1]), nodes(&[0, 1])]),
     ] {
-        // Three CPUs of node 0 are free, four of node 1; the recorded pool also names CPU 99.
+        // Three CPUs of node 0 are free, four of node 1; the saved pool also contains CPU 99.
         let policy = policy(even(2, 2, 2, 2), CpuOptions::default(), "0", fidelity);
         let state = CpuState::restored(cpus("0-7,99"), BTreeMap::new(), BTreeMap::new());
         let pod = pod("p", vec![], vec![container("c", "4")]);
@@ -214,7 +214,7 @@ fn cpus_that_the_machine_lacks_count_for_node_0_only_where_the_original_does() {
 }
 
 #[test]
-fn a_pod_that_asks_for_no_whole_cpus_is_left_alone() {
+fn a_pod_without_whole_cpus_runs_in_the_shared_pool() {
     let policy = policy(
         even(1, 1, 2, 2),
         CpuOptions::default(),
@@ -232,7 +232,7 @@ fn a_pod_that_asks_for_no_whole_cpus_is_left_alone() {
 }
 
 #[test]
-fn a_recorded_state_must_fit_the_machine() {
+fn a_saved_state_must_match_the_machine() {
     let loose = policy(
         even(1, 1, 2, 2),
         CpuOptions::default(),
@@ -287,7 +287,7 @@ fn a_recorded_state_must_fit_the_machine() {
 }
 
 #[test]
-fn a_configuration_is_rejected_in_the_kubelets_words() {
+fn a_configuration_is_rejected_with_the_kubelets_message() {
     let machine = Arc::new(even(1, 1, 4, 2));
     let rejection = |name: &str, option: Option<&str>, reserved: Option<i64>, named: &str| {
         let row = |name: &str| (name.to_owned(), "true".to_owned());

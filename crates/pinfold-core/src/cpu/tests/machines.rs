@@ -11,7 +11,7 @@ use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
 
-/// One core: its socket, its L3 cache and how many threads it has.
+/// One core: its socket, its L3 cache and its number of threads.
 pub(super) type CoreShape = (u32, Option<u32>, u32);
 
 pub(super) fn cpus(text: &str) -> CpuSet {
@@ -95,7 +95,7 @@ pub(super) fn policy(
     StaticCpus::new(Arc::new(topology), settings).unwrap()
 }
 
-/// The state of a machine on which nobody sits.
+/// The state of a machine without pods.
 pub(super) fn fresh(policy: &StaticCpus) -> CpuState {
     let mut state = CpuState::default();
     for edit in &policy.start(&state).unwrap() {

@@ -1,4 +1,4 @@
-//! Pods that state their resources as a whole.
+//! Pods with pod-level resources.
 
 use super::machines::{container, cpus, even, fresh, pod, policy, resources, sidecar};
 use crate::cpu::{CpuOptions, CpuState, StaticCpus};
@@ -15,7 +15,7 @@ fn whole(cpu: &str, init: Vec<Container>, containers: Vec<Container>) -> Pod {
     }
 }
 
-/// A container that states nothing and so shares the pod's CPUs.
+/// A container without requests, which shares the pod's CPUs.
 fn sharing(name: &str) -> Container {
     Container {
         requests: std::collections::BTreeMap::new(),
@@ -60,7 +60,7 @@ fn containers_divide_the_pods_cpus() {
 }
 
 #[test]
-fn the_pods_cpus_go_back_with_its_last_container() {
+fn the_pods_cpus_are_released_with_its_last_container() {
     let policy = static_cpus(Fidelity::Sound);
     let mut state = fresh(&policy);
     let pod = whole("4", vec![], vec![container("app", "1"), sharing("log")]);
@@ -75,7 +75,7 @@ fn the_pods_cpus_go_back_with_its_last_container() {
 }
 
 #[test]
-fn a_container_that_shares_must_be_left_something() {
+fn the_shared_pool_of_a_pod_must_not_be_empty() {
     let policy = static_cpus(Fidelity::Sound);
     let state = fresh(&policy);
     let rejection = |pod: &Pod| {
@@ -99,7 +99,7 @@ fn a_container_that_shares_must_be_left_something() {
 }
 
 #[test]
-fn a_restart_keeps_the_pods_cpus_except_where_the_original_loses_them() {
+fn a_restart_keeps_the_pods_cpus_except_under_exact_fidelity() {
     let pod = whole("2", vec![], vec![sharing("a")]);
     for (fidelity, shared) in [(Fidelity::Exact, "0,5-7"), (Fidelity::Sound, "0,3-7")] {
         let policy = static_cpus(fidelity);
@@ -112,7 +112,7 @@ fn a_restart_keeps_the_pods_cpus_except_where_the_original_loses_them() {
 }
 
 #[test]
-fn a_pod_that_cannot_be_divided_leaves_nothing_behind_except_where_the_original_does() {
+fn a_pod_that_cannot_be_divided_leaves_no_edits_except_under_exact_fidelity() {
     let pod = whole("2", vec![], vec![container("a", "2"), container("b", "1")]);
     for (fidelity, edits) in [(Fidelity::Exact, 2), (Fidelity::Sound, 0)] {
         let policy = static_cpus(fidelity);

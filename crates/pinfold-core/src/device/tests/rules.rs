@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two nodes with two GPUs each, and one GPU that says nothing about its place.
+/// Two nodes with two GPUs each, and one GPU without topology information.
 fn two_nodes() -> DevicePool {
     pool_of(
         nodes(&[0, 1]),
@@ -49,7 +49,7 @@ fn choose(
 }
 
 #[test]
-fn nobody_minds_where_devices_without_nodes_are() {
+fn devices_without_topology_information_have_no_preference() {
     for numa in [None, Some(&[][..])] {
         let pool = pool_of(nodes(&[0, 1]), [("a", device(numa))]);
         assert_eq!(
@@ -67,18 +67,18 @@ fn a_device_on_an_unknown_node_cannot_be_aligned() {
         let state = DeviceState::default();
         assert_eq!(hints_for(&pool, &state, 1), Some(vec![]), "node {id}");
         let any = hints_for(&pool, &state, 0).expect("its placement matters");
-        assert_eq!(any.len(), 3, "a request for none is served anywhere");
+        assert_eq!(any.len(), 3, "a request for none fits anywhere");
     }
 }
 
 #[test]
-fn masks_are_preferred_by_what_an_empty_machine_could_do() {
+fn masks_are_preferred_by_the_width_on_an_empty_machine() {
     let pool = two_nodes();
     let both = Hint::on(nodes(&[0, 1]), false);
     let mut state = DeviceState::default();
     let (zero, one) = (Hint::on(nodes(&[0]), true), Hint::on(nodes(&[1]), true));
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![zero, one, both]));
-    give(&mut state, "other", "c", "a0 b0");
+    assign(&mut state, "other", "c", "a0 b0");
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![both]));
     assert_eq!(
         hints_for(&pool, &state, 3),
@@ -96,7 +96,7 @@ fn masks_are_preferred_by_what_an_empty_machine_could_do() {
 fn after_a_restart_the_hints_lead_to_the_same_devices() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0 b0");
+    assign(&mut state, "pod", "c", "a0 b0");
     let both = Hint::on(nodes(&[0, 1]), false);
     assert_eq!(hints_for(&pool, &state, 2), Some(vec![both]));
     assert_eq!(
@@ -112,7 +112,7 @@ fn after_a_restart_the_hints_lead_to_the_same_devices() {
 }
 
 #[test]
-fn a_pod_asks_for_its_peak() {
+fn a_pod_requests_its_peak() {
     let pool = two_nodes();
     let state = DeviceState::default();
     let both = Hint::on(nodes(&[0, 1]), true);
@@ -174,12 +174,16 @@ fn devices_are_taken_from_near_to_far() {
 }
 
 #[test]
-fn the_plugin_is_asked_among_equals_only() {
+fn the_plugin_chooses_only_among_equal_devices() {
     let pool = two_nodes();
     let state = DeviceState::default();
-    let mut asked = Vec::new();
-    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
-        asked.push((ask.available.clone(), ask.must_include.clone(), ask.size));
+    let mut queries = Vec::new();
+    let mut plugin = |query: PreferredAllocationQuery<'_>| {
+        queries.push((
+            query.available.clone(),
+            query.must_include.clone(),
+            query.size,
+        ));
         Ok(Some(set("a1 b1 unheard-of")))
     };
     let on_one = Some(nodes(&[1]));
@@ -187,13 +191,13 @@ fn the_plugin_is_asked_among_equals_only() {
     assert_eq!(
         found,
         Ok(Some(set("b1"))),
-        "advice outside the aligned devices is ignored"
+        "preferred devices that are not aligned are ignored"
     );
     let found = choose(&pool, &state, 2, on_one, "", &mut plugin);
     assert_eq!(
         found,
         Ok(Some(set("b0 b1"))),
-        "all aligned devices: nothing to ask"
+        "all aligned devices: no choice"
     );
     let found = choose(&pool, &state, 3, on_one, "", &mut plugin);
     assert_eq!(found, Ok(Some(set("a1 b0 b1"))));
@@ -201,11 +205,11 @@ fn the_plugin_is_asked_among_equals_only() {
     assert_eq!(
         found,
         Ok(Some(set("a0 a1 b0 b1"))),
-        "too little advice is filled up"
+        "too few preferred devices are filled up"
     );
     let all = set("a0 a1 b0 b1 x");
     assert_eq!(
-        asked,
+        queries,
         [
             (set("b0 b1"), set(""), 1),
             (all.clone(), set("b0 b1"), 3),
@@ -215,27 +219,27 @@ fn the_plugin_is_asked_among_equals_only() {
 }
 
 #[test]
-fn a_plugin_that_knows_pairs_gets_a_whole_one() {
+fn a_plugin_that_prefers_pairs_is_followed() {
     let ids = ["g0", "g1", "g2", "g3", "g4", "g5", "g6", "g7"];
     let pool = pool_of(nodes(&[0]), ids.map(|id| (id, device(Some(&[0])))));
     let pairs = ["g0 g3", "g1 g2", "g4 g7", "g5 g6"];
-    let mut plugin = |ask: PreferredAllocationQuery<'_>| {
+    let mut plugin = |query: PreferredAllocationQuery<'_>| {
         let mut whole = pairs.iter().map(|pair| set(pair));
-        Ok(whole.find(|pair| pair.is_subset(ask.available)))
+        Ok(whole.find(|pair| pair.is_subset(query.available)))
     };
     let mut state = DeviceState::default();
     let here = Some(nodes(&[0]));
     let pair = |state: &DeviceState, plugin: &mut _| choose(&pool, state, 2, here, "", plugin);
     assert_eq!(pair(&state, &mut plugin), Ok(Some(set("g0 g3"))));
-    give(&mut state, "other", "c", "g0 g2");
+    assign(&mut state, "other", "c", "g0 g2");
     assert_eq!(pair(&state, &mut plugin), Ok(Some(set("g4 g7"))));
 }
 
 #[test]
-fn rejections_speak_as_the_kubelet_does() {
+fn rejections_have_the_kubelets_messages() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
-    give(&mut state, "other", "c", "a0 a1 b0");
+    assign(&mut state, "other", "c", "a0 a1 b0");
     let rejection = |pool: &DevicePool, state: &DeviceState, gpus, left| {
         choose(pool, state, gpus, None, left, &mut NoPreference).expect_err("rejected")
     };
@@ -256,7 +260,7 @@ fn rejections_speak_as_the_kubelet_does() {
         "cannot allocate unregistered device example.com/gpu"
     );
     let mut own = DeviceState::default();
-    give(&mut own, "pod", "c", "a0");
+    assign(&mut own, "pod", "c", "a0");
     assert_eq!(
         rejection(&pool, &own, 2, ""),
         "pod \"pod\" container \"c\" changed request for resource \"example.com/gpu\" from 1 to 2"
@@ -277,10 +281,10 @@ fn rejections_speak_as_the_kubelet_does() {
 }
 
 #[test]
-fn a_container_found_running_is_left_alone() {
+fn a_container_found_running_keeps_its_devices() {
     let pod = pod("pod", vec![], vec![container("c", 1)]);
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0");
+    assign(&mut state, "pod", "c", "a0");
     let request = DeviceRequest {
         pod: &pod,
         container: &pod.containers[0],
@@ -294,7 +298,7 @@ fn a_container_found_running_is_left_alone() {
 }
 
 #[test]
-fn later_containers_take_over_what_init_containers_leave() {
+fn later_containers_reuse_devices_of_init_containers() {
     let pool = two_nodes();
     let mut state = DeviceState::default();
     let sidecar = Container {
@@ -315,10 +319,10 @@ fn later_containers_take_over_what_init_containers_leave() {
             .unwrap_or_default()
     };
     assert_eq!(held("i"), set("b0 b1"));
-    assert_eq!(held("s"), set("b0"), "a sidecar keeps what it takes over");
+    assert_eq!(held("s"), set("b0"), "a sidecar keeps reused devices");
     assert_eq!(held("j"), set("b1"));
     assert_eq!(held("c"), set("b1"));
-    assert_eq!(held("d"), set("a0"), "nothing is left to take over");
+    assert_eq!(held("d"), set("a0"), "nothing is left to reuse");
 }
 
 #[test]
@@ -327,14 +331,14 @@ fn a_resource_that_is_held_stays_a_device_without_its_plugin() {
     let mut state = DeviceState::default();
     assert!(!pool.is_device(&state, &gpu()));
     assert_eq!(hints_for(&pool, &state, 1), None);
-    give(&mut state, "other", "c", "a0");
+    assign(&mut state, "other", "c", "a0");
     assert!(pool.is_device(&state, &gpu()));
 }
 
 #[test]
-fn an_edit_for_another_state_changes_nothing() {
+fn a_stale_edit_changes_nothing() {
     let mut state = DeviceState::default();
-    give(&mut state, "pod", "c", "a0");
+    assign(&mut state, "pod", "c", "a0");
     let before = state.clone();
     let edit = DeviceEdit {
         pod: "pod".into(),

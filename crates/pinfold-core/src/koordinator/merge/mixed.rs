@@ -10,7 +10,7 @@ pub const MAX_STEPS: usize = 1 << 21;
 
 /// The AND of the hints chosen so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct CommonNodes {
+struct CombinationMask {
     mask: NodeSet,
     /// The sum of the scores of the chosen hints whose mask equals the AND. A hint with more nodes never becomes equal
     /// to it, because the AND only shrinks.
@@ -21,10 +21,10 @@ struct CommonNodes {
     unsatisfied: bool,
 }
 
-impl CommonNodes {
+impl CombinationMask {
     fn with(self, hint: &ScoredHint) -> Self {
         let Some(mask) = hint.mask else {
-            return CommonNodes {
+            return CombinationMask {
                 unsatisfied: self.unsatisfied || hint.unsatisfied,
                 ..self
             };
@@ -33,7 +33,7 @@ impl CommonNodes {
         let shrunk = common != self.mask;
         let kept = if shrunk { 0 } else { self.score };
         let exact = common == mask;
-        CommonNodes {
+        CombinationMask {
             mask: common,
             score: if exact {
                 kept.saturating_add(hint.score)
@@ -56,7 +56,7 @@ struct MixedSearch<'a> {
     width: usize,
     /// The most that the lists from each position on can add to a score.
     tails: Vec<i64>,
-    seen: BTreeMap<(usize, CommonNodes, BestSoFar), BestSoFar>,
+    seen: BTreeMap<(usize, CombinationMask, BestSoFar), BestSoFar>,
     steps: usize,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn best(context: &MergeContext, lists: &[&[ScoredHint]]) -> Option<Sc
         seen: BTreeMap::new(),
         steps,
     };
-    let start = CommonNodes {
+    let start = CombinationMask {
         mask: context.nodes,
         score: 0,
         has_mask: false,
@@ -117,7 +117,7 @@ fn narrowest(nodes: NodeSet, lists: &[&[ScoredHint]], steps: &mut usize) -> Opti
 impl MixedSearch<'_> {
     /// The best combination after all combinations of the lists from `at` on are tried. `None` if the budget is
     /// exhausted.
-    fn from(&mut self, at: usize, common: CommonNodes, best: BestSoFar) -> Option<BestSoFar> {
+    fn from(&mut self, at: usize, common: CombinationMask, best: BestSoFar) -> Option<BestSoFar> {
         if common.mask.len() < self.width || self.cannot_replace(at, common, best) {
             return Some(best);
         }
@@ -139,14 +139,14 @@ impl MixedSearch<'_> {
 
     /// Whether no subset of the AND could replace `best`: its lowest nodes make no smaller number, and the sum of all
     /// scores is no higher.
-    fn cannot_replace(&self, at: usize, common: CommonNodes, best: BestSoFar) -> bool {
+    fn cannot_replace(&self, at: usize, common: CombinationMask, best: BestSoFar) -> bool {
         let lowest: NodeSet = common.mask.iter().take(self.width).collect();
         let most = common.score.max(0).saturating_add(self.tails[at]);
         best.0.len() == self.width && lowest >= best.0 && most <= best.1
     }
 }
 
-fn candidate(common: CommonNodes, best: BestSoFar) -> BestSoFar {
+fn candidate(common: CombinationMask, best: BestSoFar) -> BestSoFar {
     let hint = |(mask, score, unsatisfied): BestSoFar| ScoredHint {
         mask: Some(mask),
         preferred: false,

@@ -62,7 +62,7 @@ impl HintIndex {
 }
 
 /// Searches the preferred combinations in Koordinator's order.
-struct PreferredSearch<'a> {
+struct PreferredCombinations<'a> {
     context: &'a MergeContext,
     lists: &'a [&'a [ScoredHint]],
     /// The indexes of all lists but the first.
@@ -83,7 +83,7 @@ pub(super) fn best(context: &MergeContext, lists: &[&[ScoredHint]]) -> Option<Sc
     {
         return None;
     }
-    let mut search = PreferredSearch {
+    let mut search = PreferredCombinations {
         context,
         lists,
         indexes: (lists.iter().skip(1))
@@ -96,7 +96,7 @@ pub(super) fn best(context: &MergeContext, lists: &[&[ScoredHint]]) -> Option<Sc
     search.best
 }
 
-impl PreferredSearch<'_> {
+impl PreferredCombinations<'_> {
     /// Searches the lists from `at` on; the hints chosen from earlier lists have no mask.
     fn from(&mut self, at: usize, unsatisfied: bool) {
         let Some(list) = self.lists.get(at) else {

@@ -226,7 +226,7 @@ fn constrained_burst_restricts_a_pod_to_a_numa_node_whose_pool_fits_its_limit() 
     let rejection = place(&mut node, "large", &burst);
     assert!(rejection.is_err_and(|text| text.contains("9000m") && text.contains("8000m")));
     let exact = state(&burst, Fidelity::Exact);
-    assert_eq!(exact.burst_milli, None, "the original ignores it");
+    assert_eq!(exact.burst_milli, None, "Koordinator ignores it");
 }
 
 #[test]

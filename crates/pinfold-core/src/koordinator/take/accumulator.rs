@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::cpu_order::{CpuOrder, signed};
+use super::cpu_order::{CpuSequence, signed};
 use super::{KoordinatorTakeError, TakeRequest};
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::koordinator::cpu_topology::KoordinatorTopology;
@@ -74,7 +74,7 @@ impl<'a> KoordinatorAccumulator<'a> {
     }
 
     /// Takes whole sockets from the emptiest on, then core by core from the fullest of the rest.
-    fn take_sockets(&mut self, mut by_socket: Vec<(usize, CpuOrder)>) -> bool {
+    fn take_sockets(&mut self, mut by_socket: Vec<(usize, CpuSequence)>) -> bool {
         by_socket.sort_by_key(|(socket, order)| (Reverse(order.len()), *socket));
         let mut too_large = Vec::new();
         for (_, order) in by_socket {
@@ -94,12 +94,12 @@ impl<'a> KoordinatorAccumulator<'a> {
         }
     }
 
-    fn take_core_by_core(&mut self, mut orders: Vec<CpuOrder>) -> bool {
+    fn take_core_by_core(&mut self, mut orders: Vec<CpuSequence>) -> bool {
         let size = self.topology.cpus_per_core();
         if size == 0 || self.needed < size {
             return false;
         }
-        orders.sort_by_key(CpuOrder::len);
+        orders.sort_by_key(CpuSequence::len);
         for order in orders {
             for core in order.chunks(size) {
                 self.take_all(core);
@@ -115,8 +115,8 @@ impl<'a> KoordinatorAccumulator<'a> {
     }
 
     /// The same, but never more than needed: a core that is too large is skipped.
-    fn take_fitting_cores(&mut self, mut orders: Vec<CpuOrder>) -> bool {
-        orders.sort_by_key(CpuOrder::len);
+    fn take_fitting_cores(&mut self, mut orders: Vec<CpuSequence>) -> bool {
+        orders.sort_by_key(CpuSequence::len);
         for order in orders {
             let mut rest = order.as_slice();
             while let Some(&first) = rest.first() {
@@ -233,7 +233,7 @@ impl<'a> KoordinatorAccumulator<'a> {
         false
     }
 
-    fn take_spread(&mut self, order: CpuOrder) -> bool {
+    fn take_spread(&mut self, order: CpuSequence) -> bool {
         let order = self.spread(order);
         self.take_first(&order)
     }

@@ -10,12 +10,12 @@ use crate::koordinator::cpu_topology::{CpuPosition, WholeCore};
 use crate::koordinator::policy_values::{ExclusiveLevel, NumaStrategy};
 
 /// CPUs in the order in which they are taken.
-pub(super) type CpuOrder = SmallVec<[CpuId; 64]>;
+pub(super) type CpuSequence = SmallVec<[CpuId; 64]>;
 
 impl KoordinatorAccumulator<'_> {
     /// The CPUs of whole free cores of the NUMA node that the strategy uses first among those with enough, as many as
     /// needed.
-    pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<CpuOrder> {
+    pub(super) fn cores_of_one_node(&self, pool: &CpuSet) -> Option<CpuSequence> {
         let cores = self.whole_cores(pool);
         let sockets = self.count_sockets(pool);
         let mut in_node: SmallVec<[usize; 8]> = SmallVec::from_elem(0, self.topology.nodes.len());
@@ -43,7 +43,7 @@ impl KoordinatorAccumulator<'_> {
     }
 
     /// The CPUs of the whole free cores of every socket that has some.
-    pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, CpuOrder)> {
+    pub(super) fn whole_cores_by_socket(&self) -> Vec<(usize, CpuSequence)> {
         let cores = self.whole_cores(&self.allocatable);
         (0..self.topology.sockets.len())
             .map(|socket| {
@@ -51,12 +51,12 @@ impl KoordinatorAccumulator<'_> {
                 let order = self.order_of_cores(&self.allocatable, &cores, inside);
                 (socket, order.collect())
             })
-            .filter(|(_, order): &(usize, CpuOrder)| !order.is_empty())
+            .filter(|(_, order): &(usize, CpuSequence)| !order.is_empty())
             .collect()
     }
 
     /// All free CPUs, core after core: near the taken CPUs first, then by the strategy, then partly used cores first.
-    pub(super) fn order_anywhere(&self, level: ExclusiveLevel) -> CpuOrder {
+    pub(super) fn order_anywhere(&self, level: ExclusiveLevel) -> CpuSequence {
         let pool = &self.allocatable - &self.avoided(level);
         let cores = self.topology.count_cores(&pool);
         let sockets = self.count_sockets(&pool);
@@ -90,7 +90,7 @@ impl KoordinatorAccumulator<'_> {
             }
         }
         sorted.sort_unstable();
-        let mut order = CpuOrder::new();
+        let mut order = CpuSequence::new();
         for (.., core) in sorted {
             let start = order.len();
             order.extend(self.cpus_of_core(core, &pool));
@@ -132,8 +132,8 @@ impl KoordinatorAccumulator<'_> {
     }
 
     /// The CPUs of `pool`, ascending by number of holders, then by id.
-    pub(super) fn order_of(&self, pool: &CpuSet, one_per_core: bool) -> CpuOrder {
-        let mut order: CpuOrder = pool.iter().collect();
+    pub(super) fn order_of(&self, pool: &CpuSet, one_per_core: bool) -> CpuSequence {
+        let mut order: CpuSequence = pool.iter().collect();
         self.sort_by_refs(&mut order);
         if one_per_core {
             self.keep_one_per_core(&mut order);
@@ -141,13 +141,13 @@ impl KoordinatorAccumulator<'_> {
         order
     }
 
-    pub(super) fn keep_one_per_core(&self, order: &mut CpuOrder) {
+    pub(super) fn keep_one_per_core(&self, order: &mut CpuSequence) {
         let mut seen = vec![false; self.topology.cores.len()];
         order.retain(|cpu| !std::mem::replace(&mut seen[self.core_of(*cpu)], true));
     }
 
     /// Reorders CPUs: first one of each core, then a second of each, and so on.
-    pub(super) fn spread(&self, order: CpuOrder) -> CpuOrder {
+    pub(super) fn spread(&self, order: CpuSequence) -> CpuSequence {
         if order.len() <= self.topology.cpus_per_core()
             && self.take.fidelity.packs_siblings_when_spreading()
         {

@@ -70,15 +70,15 @@ fn spreading_takes_one_cpu_of_every_core_before_a_sibling() {
     assert_eq!(
         take.run(),
         Ok(cpus("0-7")),
-        "the original fills one NUMA node"
+        "Koordinator fills one NUMA node"
     );
 }
 
 #[test]
 fn exclusive_replicas_share_no_core_and_a_plain_pod_may_take_their_siblings() {
     let topology = machine(1, 1, 4, 2);
-    let nobody = HeldCpus::new();
-    let mut replica = request(&topology, &nobody, topology.all(), 2);
+    let none_held = HeldCpus::new();
+    let mut replica = request(&topology, &none_held, topology.all(), 2);
     replica.binding = CpuBinding::SpreadByPcpus;
     replica.exclusive = ExclusiveLevel::Core;
     let first = replica.run().expect("enough CPUs");
@@ -135,7 +135,7 @@ fn distribute_evenly_splits_evenly_and_keeps_cores_whole() {
     assert_eq!(
         take.run(),
         Ok(exact),
-        "the original takes it for LeastAllocated"
+        "Koordinator treats it as LeastAllocated"
     );
 }
 
@@ -165,7 +165,7 @@ fn a_pod_without_an_exclusive_numa_node_gets_exclusive_cores() {
     let exact = take.run().expect("enough CPUs");
     assert!(
         exact.contains(CpuId::new(1).expect("small")),
-        "the original gives up: {exact}"
+        "Koordinator drops exclusivity: {exact}"
     );
 }
 
@@ -230,7 +230,7 @@ fn sound_mode_never_takes_more_cpus_than_requested() {
     assert_eq!(
         take.run().map(|taken| taken.len()),
         Ok(6),
-        "the original takes a core too many"
+        "Koordinator takes a core too many"
     );
 }
 

@@ -1,18 +1,19 @@
-//! Which nodes a request gets.
+//! The NUMA nodes that a request is assigned.
 
 use super::*;
 
 #[test]
 fn groups_decide_which_masks_are_hints() {
-    // Node 0 is used alone, 1 and 2 as a group, 3 and 4 not at all.
+    // Node 0 has a single-node assignment, 1 and 2 are a group, 3 and 4 are unused.
     let mut bench = Bench::new(&[10, 10, 10, 10, 10], Fidelity::Sound);
     bench.fill("alone", 2, &[0]);
     bench.fill("wide", 12, &[1, 2]);
     let hints = |memory: u64| {
-        let asking = pod("asking", vec![], vec![container("c", memory, None)]);
-        let found = bench
-            .policy
-            .container_hints(&bench.state, &asking, &asking.containers[0]);
+        let requesting = pod("new", vec![], vec![container("c", memory, None)]);
+        let found =
+            bench
+                .policy
+                .container_hints(&bench.state, &requesting, &requesting.containers[0]);
         masks(&found)
     };
     let one = vec![
@@ -32,7 +33,7 @@ fn groups_decide_which_masks_are_hints() {
 }
 
 #[test]
-fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
+fn without_an_affinity_the_lowest_of_the_narrowest_masks_is_used() {
     let cases: [(&[u64], u64, &[usize]); 4] = [
         (&[4, 9, 9], 8, &[1]),
         (&[4, 9, 9], 13, &[0, 1]),
@@ -41,9 +42,9 @@ fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
     ];
     for (memory, requested, expected) in cases {
         let mut bench = Bench::new(memory, Fidelity::Sound);
-        let asking = pod("p", vec![], vec![container("c", requested, None)]);
+        let requesting = pod("p", vec![], vec![container("c", requested, None)]);
         assert_eq!(
-            bench.allocate(&asking, "c", FREE_CHOICE),
+            bench.allocate(&requesting, "c", FREE_CHOICE),
             Ok(set(expected)),
             "{requested}"
         );
@@ -51,46 +52,46 @@ fn without_a_choice_the_lowest_of_the_narrowest_masks_is_taken() {
 }
 
 #[test]
-fn a_choice_that_is_too_small_is_widened_to_the_narrowest_mask_around_it() {
+fn an_affinity_that_is_too_small_is_extended_to_the_narrowest_mask_that_contains_it() {
     let mut bench = Bench::new(&[9, 4, 9, 9], Fidelity::Sound);
-    let asking = pod("p", vec![], vec![container("c", 12, None)]);
-    assert_eq!(bench.on_nodes(&asking, "c", &[2]), Ok(set(&[0, 2])));
+    let requesting = pod("p", vec![], vec![container("c", 12, None)]);
+    assert_eq!(bench.on_nodes(&requesting, "c", &[2]), Ok(set(&[0, 2])));
     assert_eq!(bench.reserved(), [9, 0, 3, 0]);
 }
 
 #[test]
-fn every_rejection_says_what_the_kubelet_says() {
-    let asking = |memory| pod("p", vec![], vec![container("c", memory, None)]);
+fn every_rejection_has_the_kubelets_message() {
+    let requesting = |memory| pod("p", vec![], vec![container("c", memory, None)]);
     let on = |ids: &[usize], preferred| Hint::on(set(ids), preferred);
     let cases = [
         (
-            asking(21),
+            requesting(21),
             FREE_CHOICE,
             "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available",
         ),
         (
-            asking(9),
+            requesting(9),
             Hint::ANY,
             "failed to find the default preferred hint",
         ),
         (
-            asking(21),
+            requesting(21),
             on(&[0], false),
             "failed to find NUMA nodes to extend the current topology hint",
         ),
         (
-            asking(9),
+            requesting(9),
             on(&[1], true),
             "failed to find the extended preferred hint",
         ),
         (
-            asking(2),
+            requesting(2),
             on(&[0, 1], false),
             "preferred hint violates NUMA node allocation",
         ),
     ];
     for (pod, affinity, expected) in cases {
-        // Nothing but the pair {1, 2} holds 9, though one empty node would.
+        // Only the pair {1, 2} has 9 bytes, though one empty node would.
         let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
         bench.fill("low", 2, &[0]);
         bench.fill("wide", 8, &[1, 2]);
@@ -102,8 +103,8 @@ fn every_rejection_says_what_the_kubelet_says() {
 }
 
 #[test]
-fn one_node_of_a_group_is_not_granted_alone() {
-    let asking = pod("p", vec![], vec![container("c", 3, None)]);
+fn one_node_of_a_group_is_not_assigned_alone() {
+    let requesting = pod("p", vec![], vec![container("c", 3, None)]);
     for (fidelity, expected) in [
         (Fidelity::Exact, set(&[1])),
         (Fidelity::Sound, set(&[0, 1])),
@@ -111,7 +112,7 @@ fn one_node_of_a_group_is_not_granted_alone() {
         let mut bench = Bench::new(&[10, 10], fidelity);
         bench.fill("wide", 12, &[0, 1]);
         assert_eq!(
-            bench.on_nodes(&asking, "c", &[1]),
+            bench.on_nodes(&requesting, "c", &[1]),
             Ok(expected),
             "{fidelity:?}"
         );
@@ -119,7 +120,7 @@ fn one_node_of_a_group_is_not_granted_alone() {
 }
 
 #[test]
-fn a_leaving_holder_frees_the_nodes_of_the_group_that_were_filled_last() {
+fn a_release_frees_the_nodes_of_the_group_that_were_filled_last() {
     for (fidelity, expected) in [(Fidelity::Exact, [7, 5]), (Fidelity::Sound, [10, 2])] {
         let mut bench = Bench::new(&[10, 10], fidelity);
         bench.fill("first", 12, &[0, 1]);
@@ -135,8 +136,11 @@ fn a_leaving_holder_frees_the_nodes_of_the_group_that_were_filled_last() {
 fn a_node_without_the_page_size_adds_nothing() {
     let machine = machine(&[(0, 11, None), (3, 10 + 2048, Some(2))]);
     let mut bench = Bench::on(&machine, PodLevel::Ignored, Fidelity::Sound);
-    let asking = pod("p", vec![], vec![container("c", 12, Some(2048))]);
-    assert_eq!(bench.allocate(&asking, "c", FREE_CHOICE), Ok(set(&[0, 3])));
+    let requesting = pod("p", vec![], vec![container("c", 12, Some(2048))]);
+    assert_eq!(
+        bench.allocate(&requesting, "c", FREE_CHOICE),
+        Ok(set(&[0, 3]))
+    );
     assert_eq!(bench.policy.start(&bench.state), Ok(Vec::new()));
     let too_many = pod("q", vec![], vec![container("c", 1, Some(4096))]);
     let rejected = bench.allocate(&too_many, "c", FREE_CHOICE);
@@ -144,12 +148,12 @@ fn a_node_without_the_page_size_adds_nothing() {
 }
 
 #[test]
-fn nodes_the_machine_lacks_are_rejected_not_ignored() {
+fn unknown_nodes_are_rejected_not_ignored() {
     let mut bench = Bench::new(&[10], Fidelity::Exact);
-    let asking = pod("p", vec![], vec![container("c", 3, None)]);
+    let requesting = pod("p", vec![], vec![container("c", 3, None)]);
     let unknown = set(&[7]);
     assert_eq!(
-        bench.on_nodes(&asking, "c", &[0, 7]),
+        bench.on_nodes(&requesting, "c", &[0, 7]),
         Err(MemoryError::UnknownNodes { unknown })
     );
 }
@@ -169,25 +173,27 @@ fn only_guaranteed_pods_are_managed() {
 
 #[test]
 fn an_amount_of_half_a_byte_is_rejected() {
-    let mut asking = pod("p", vec![], vec![container("c", 3, None)]);
+    let mut requesting = pod("p", vec![], vec![container("c", 3, None)]);
     let half: Quantity = "2500m".parse().expect("a quantity");
-    asking.containers[0]
+    requesting.containers[0]
         .requests
         .insert(memory_resource(), half);
-    asking.containers[0].limits.insert(memory_resource(), half);
+    requesting.containers[0]
+        .limits
+        .insert(memory_resource(), half);
     let mut bench = Bench::new(&[10], Fidelity::Sound);
-    let rejected = bench.allocate(&asking, "c", FREE_CHOICE);
+    let rejected = bench.allocate(&requesting, "c", FREE_CHOICE);
     assert_eq!(rejected, Err(MemoryError::NotWholeBytes(NotWholeBytes)));
 }
 
 #[test]
-fn facts_tell_what_was_asked_and_what_every_node_had() {
+fn facts_contain_the_request_and_the_amounts_of_every_node() {
     let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
     bench.fill("wide", 12, &[0, 1]);
     let requested = BTreeMap::from([(memory_resource(), 30)]);
     let facts = MemoryFacts::new(&bench.state, &requested);
     let [of_memory] = facts.resources.as_slice() else {
-        panic!("one type was requested for");
+        panic!("one type was requested");
     };
     assert_eq!(of_memory.requested, 30);
     let rows = of_memory.nodes.iter();

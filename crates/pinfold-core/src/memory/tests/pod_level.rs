@@ -1,8 +1,8 @@
-//! Pods with resources of their own.
+//! Pods with pod-level resources.
 
 use super::*;
 
-/// A pod of 10 bytes as a whole: a sidecar of 2, an app container of 3, and one of each kind that shares.
+/// A pod of 10 bytes as a whole: a sidecar of 2, an app container of 3, and one of each kind in the shared pool.
 fn pod_level_pod() -> Pod {
     let sharing = |name: &str| Container {
         requests: ResourceList::new(),
@@ -23,7 +23,7 @@ fn pod_level_pod() -> Pod {
 }
 
 #[test]
-fn a_pod_booked_as_a_whole_is_divided_and_given_back_with_its_last_container() {
+fn pod_level_memory_is_divided_and_released_with_the_last_container() {
     let machine = machine(&[(0, 21, None)]);
     let mut bench = Bench::on(&machine, PodLevel::Managed, Fidelity::Sound);
     let pod = pod_level_pod();
@@ -47,7 +47,7 @@ fn a_pod_booked_as_a_whole_is_divided_and_given_back_with_its_last_container() {
 }
 
 #[test]
-fn a_pod_booked_as_a_whole_is_booked_once() {
+fn pod_level_memory_is_allocated_once() {
     let machine = machine(&[(0, 41, None)]);
     for (fidelity, expected) in [(Fidelity::Exact, 20), (Fidelity::Sound, 10)] {
         let mut bench = Bench::on(&machine, PodLevel::Managed, fidelity);
@@ -65,11 +65,11 @@ fn a_pod_booked_as_a_whole_is_booked_once() {
 }
 
 #[test]
-fn pages_that_only_a_container_names_are_booked_too() {
+fn hugepages_that_only_a_container_requests_are_allocated_too() {
     let machine = machine(&[(0, 21 + 2048, Some(2))]);
     let mut pod = pod_level_pod();
     pod.containers[0] = container("own", 3, Some(1024));
-    for (fidelity, booked, shared) in [
+    for (fidelity, allocated, shared) in [
         (Fidelity::Exact, 0, 0_u64.wrapping_sub(1024)),
         (Fidelity::Sound, 1024, 0),
     ] {
@@ -87,7 +87,7 @@ fn pages_that_only_a_container_names_are_booked_too() {
             .sum(set(&[0]), &hugepages_resource(1), |amounts| {
                 amounts.reserved
             });
-        assert_eq!(pages, booked, "{fidelity:?}");
+        assert_eq!(pages, allocated, "{fidelity:?}");
         let blocks = bench
             .state
             .blocks(&pod.uid, &"shared".into())
@@ -104,7 +104,7 @@ fn pages_that_only_a_container_names_are_booked_too() {
 }
 
 #[test]
-fn containers_that_share_need_a_pool_that_is_not_empty() {
+fn the_shared_pool_of_a_pod_must_not_be_empty() {
     let machine = machine(&[(0, 41, None)]);
     let bench = Bench::on(&machine, PodLevel::Managed, Fidelity::Sound);
     let rejected = |pod: &Pod| {
@@ -146,7 +146,7 @@ fn a_container_without_memory_of_its_own_is_never_a_reason_to_reject() {
 }
 
 #[test]
-fn memory_stays_booked_as_it_was_when_the_scope_changes() {
+fn assignments_are_kept_when_the_scope_changes() {
     let machine = machine(&[(0, 41, None)]);
     let pod = pod_level_pod();
     let by_container = |bench: &mut Bench| {

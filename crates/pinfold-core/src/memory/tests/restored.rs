@@ -1,24 +1,24 @@
-//! Tables that come back, and the edits that made them.
+//! Restored tables, and the edits that made them.
 
 use super::*;
 
 #[test]
-fn a_restarted_container_asks_for_the_nodes_it_has() {
-    let asking = pod("p", vec![], vec![container("c", 12, None)]);
+fn the_hints_of_a_restarted_container_are_the_nodes_it_has() {
+    let requesting = pod("p", vec![], vec![container("c", 12, None)]);
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
-    bench.allocate(&asking, "c", FREE_CHOICE).expect("free");
+    bench.allocate(&requesting, "c", FREE_CHOICE).expect("free");
     let hints = |pod: &Pod| {
         bench
             .policy
             .container_hints(&bench.state, pod, &pod.containers[0])
     };
-    assert_eq!(masks(&hints(&asking)), [(vec![0, 1], true)]);
+    assert_eq!(masks(&hints(&requesting)), [(vec![0, 1], true)]);
     let resized = pod("p", vec![], vec![container("c", 13, None)]);
     assert_eq!(hints(&resized).basis, MemoryBasis::HeldDiffers);
 }
 
 #[test]
-fn a_table_that_no_longer_fits_the_machine_is_rejected() {
+fn a_table_that_contradicts_the_machine_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     bench.fill("p", 12, &[0, 1]);
     let says = |memory: &[u64]| {
@@ -50,12 +50,17 @@ fn a_table_that_no_longer_fits_the_machine_is_rejected() {
 }
 
 #[test]
-fn an_edit_meets_only_the_table_it_was_made_for() {
+fn a_stale_edit_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
-    let asking = pod("p", vec![], vec![container("c", 3, None)]);
+    let requesting = pod("p", vec![], vec![container("c", 3, None)]);
     let grant = bench
         .policy
-        .allocate(&bench.state, FREE_CHOICE, &asking, &asking.containers[0])
+        .allocate(
+            &bench.state,
+            FREE_CHOICE,
+            &requesting,
+            &requesting.containers[0],
+        )
         .expect("free");
     bench.fill("faster", 1, &[0]);
     let before = bench.state.clone();
@@ -68,16 +73,16 @@ fn an_edit_meets_only_the_table_it_was_made_for() {
 }
 
 #[test]
-fn edits_and_tables_survive_being_written_down() {
+fn edits_and_tables_survive_serialization() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Exact);
-    let asking = pod("p", vec![container("i", 3, None)], vec![]);
+    let requesting = pod("p", vec![container("i", 3, None)], vec![]);
     let grant = bench
         .policy
         .allocate(
             &bench.state,
             FREE_CHOICE,
-            &asking,
-            &asking.init_containers[0],
+            &requesting,
+            &requesting.init_containers[0],
         )
         .expect("free");
     let text = serde_json::to_string(&grant.edits).expect("plain data");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn more_reserved_than_there_is_leaves_nothing() {
+fn more_reserved_than_total_leaves_nothing_allocatable() {
     let machine = machine(&[(0, 0, None), (1, 10, None)]);
     for (fidelity, expected) in [(Fidelity::Exact, u64::MAX), (Fidelity::Sound, 0)] {
         let bench = Bench::on(&machine, PodLevel::Ignored, fidelity);

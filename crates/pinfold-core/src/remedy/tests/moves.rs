@@ -1,19 +1,19 @@
-//! Plans against brute force: every plan can be carried out as written, and none moves fewer pods.
+//! Compares plans with brute force: every plan can be executed as written, and none moves fewer pods.
 
 use super::*;
 
-/// Carries a plan out as written. `None` if somebody is rejected on the way.
-pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
+/// Executes a plan as written. `None` if a pod is rejected on the way.
+pub(super) fn executed(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
     let mut copy = ledger.clone();
-    let known = |neighbour: &PodRef| match neighbour.uid == pod.uid {
+    let known = |other: &PodRef| match other.uid == pod.uid {
         true => pod.clone(),
-        false => ledger.state().admitted_pods()[&neighbour.uid].pod.clone(),
+        false => ledger.state().admitted_pods()[&other.uid].pod.clone(),
     };
     for step in &plan.steps {
         match step {
-            MoveStep::Release(neighbour) => drop(copy.release(&neighbour.uid).unwrap()),
-            MoveStep::Admit(neighbour) => {
-                let admission = copy.admit(&known(neighbour), &mut NoPreference).unwrap();
+            MoveStep::Release(other) => drop(copy.release(&other.uid).unwrap()),
+            MoveStep::Admit(other) => {
+                let admission = copy.admit(&known(other), &mut NoPreference).unwrap();
                 admission.decision.assignment()?;
             }
         }
@@ -21,7 +21,7 @@ pub(super) fn carried_out(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> O
     Some(copy)
 }
 
-/// Whether everybody of `outside` comes in in some order.
+/// Whether all pods of `outside` are admitted in some order.
 fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
     outside.is_empty()
         || (0..outside.len()).any(|at| {
@@ -31,17 +31,17 @@ fn some_order_works(ledger: &Ledger, outside: &[Arc<Pod>]) -> bool {
         })
 }
 
-/// The sets of exactly `count` pods that could move to let `pod` in.
+/// The sets of exactly `count` pods whose move lets `pod` be admitted.
 fn sets_that_work(ledger: &Ledger, pod: &Arc<Pod>, count: u32) -> Vec<Vec<PodUid>> {
-    let residents: Vec<Arc<Pod>> = ledger
+    let others: Vec<Arc<Pod>> = ledger
         .admitted_pods()
         .iter()
         .map(|one| one.pod.clone())
         .collect();
     let mut found = Vec::new();
-    for set in (0_u32..1 << residents.len()).filter(|set| set.count_ones() == count) {
-        let chosen = (0..residents.len()).filter(|at| set >> at & 1 == 1);
-        let mut outside: Vec<Arc<Pod>> = chosen.map(|at| residents[at].clone()).collect();
+    for set in (0_u32..1 << others.len()).filter(|set| set.count_ones() == count) {
+        let chosen = (0..others.len()).filter(|at| set >> at & 1 == 1);
+        let mut outside: Vec<Arc<Pod>> = chosen.map(|at| others[at].clone()).collect();
         let mut copy = ledger.clone();
         for one in &outside {
             copy.release(&one.uid).unwrap();
@@ -61,32 +61,32 @@ fn amount(ledger: &Ledger, uids: &[PodUid]) -> usize {
         .sum()
 }
 
-/// Checks one answer; the number of its moves.
+/// Checks one result and returns the number of its moves.
 fn check(ledger: &Ledger, pod: &Arc<Pod>) -> Option<usize> {
     let found = defragment(ledger, pod, &mut NoPreference, Effort::PLAN).unwrap();
     assert!(found.complete);
     let again = defragment(ledger, pod, &mut NoPreference, Effort::PLAN).unwrap();
-    assert_eq!(found, again, "the same question has the same answer");
+    assert_eq!(found, again, "the search is deterministic");
     for fewer in 1..=u32::try_from(found.exhausted).unwrap() {
         let works = sets_that_work(ledger, pod, fewer);
-        assert!(works.is_empty(), "{fewer} moves do: {works:?}");
+        assert!(works.is_empty(), "{fewer} moves suffice: {works:?}");
     }
     let Some(remedy) = &found.plan else {
         assert_eq!(found.exhausted, Effort::PLAN.moves);
         return None;
     };
     let Alteration::Move(plan) = &remedy.alteration else {
-        panic!("only moves are looked for");
+        panic!("only moves are searched");
     };
     assert_eq!(found.exhausted + 1, plan.moves.len());
-    let after = carried_out(ledger, pod, plan).expect("everybody is let in");
+    let after = executed(ledger, pod, plan).expect("everybody is let in");
     assert_eq!(after.assignment(&pod.uid), Some(remedy.assignment.clone()));
     for one in &plan.moves {
         assert_eq!(ledger.assignment(&one.pod.uid), Some(one.from.clone()));
         assert_eq!(after.assignment(&one.pod.uid), Some(one.to.clone()));
     }
-    for resident in ledger.admitted_pods() {
-        let uid = &resident.pod.uid;
+    for other in ledger.admitted_pods() {
+        let uid = &other.pod.uid;
         let moved = plan.moves.iter().any(|one| one.pod.uid == *uid);
         let stays = after.assignment(uid) == ledger.assignment(uid);
         assert!(stays || moved, "{uid} was not to move");
@@ -106,15 +106,15 @@ fn no_plan_with_fewer_moves_exists() {
         let mut dice = Dice(seed);
         let fidelity = [Fidelity::Sound, Fidelity::Exact][usize::from(seed % 4 == 3)];
         let mut ledger = random_ledger(&mut dice, fidelity);
-        // Rollouts: some come, some go.
+        // Rollouts: some pods are added, some removed.
         for at in 0..dice.roll(6) {
             let comes = small_pod(&mut dice, &format!("later-{at}"));
             ledger.admit(&comes, &mut NoPreference).unwrap();
-            let residents = ledger.admitted_pods();
-            if residents.len() > 1 && dice.chance(4) {
-                let goes = usize::try_from(dice.roll(residents.len() as u64)).unwrap();
-                let goes = residents[goes].pod.uid.clone();
-                ledger.release(&goes).unwrap();
+            let others = ledger.admitted_pods();
+            if others.len() > 1 && dice.chance(4) {
+                let released = usize::try_from(dice.roll(others.len() as u64)).unwrap();
+                let released = others[released].pod.uid.clone();
+                ledger.release(&released).unwrap();
             }
         }
         let pod = random_pod(&mut dice, "new");
@@ -141,20 +141,20 @@ fn small_pod(dice: &mut Dice, uid: &str) -> Arc<Pod> {
 }
 
 /// Two NUMA nodes with one free CPU each, and pods of one CPU on all others but the reserved one.
-fn fragmented(residents: usize) -> Ledger {
+fn fragmented(others: usize) -> Ledger {
     let mut settings = settings("single-numa-node");
     settings.memory_policy = "None".into();
     let rules = Rules::new(
         Arc::new(machine(
             2,
-            u32::try_from(residents.div_ceil(2)).expect("few") + 1,
+            u32::try_from(others.div_ceil(2)).expect("few") + 1,
             1,
             |_| 64,
         )),
         settings,
     );
     let mut ledger = Ledger::new(Arc::new(rules.unwrap()));
-    for at in 0..residents {
+    for at in 0..others {
         let small = pod(
             &format!("small-{at:02}"),
             vec![container("app", &[("cpu", 1), ("memory", 1)])],
@@ -171,7 +171,7 @@ fn fragmented(residents: usize) -> Ledger {
 }
 
 #[test]
-fn a_search_that_is_cut_short_says_so() {
+fn an_unfinished_search_is_reported() {
     let ledger = fragmented(24);
     let big = pod("big", vec![container("app", &[("cpu", 9), ("memory", 1)])]);
     for (admissions, exhausted, complete) in [
@@ -200,7 +200,7 @@ fn a_search_that_is_cut_short_says_so() {
 }
 
 #[test]
-fn a_pod_that_fits_moves_nobody() {
+fn a_pod_that_fits_needs_no_moves() {
     let ledger = fragmented(4);
     let small = pod("new", vec![container("app", &[("cpu", 1), ("memory", 1)])]);
     let found = defragment(&ledger, &small, &mut NoPreference, Effort::PLAN).unwrap();

@@ -15,13 +15,13 @@ use pinfold_core::policy::TopologyPolicy;
 use super::*;
 
 /// A decision whose merge failed, for changing one fact of it.
-fn misaligned() -> Decision {
+fn rejected_by_merge() -> Decision {
     let ledger = busy(settings("restricted"));
-    ask(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
+    remedies_for(&ledger, pod("new", &[("cpu", "6"), (GPU, "1")])).decision
 }
 
 fn rejected_because(cause: Cause) -> Decision {
-    let mut decision = misaligned();
+    let mut decision = rejected_by_merge();
     let facts = decision.explanation.alignments.remove(0).resources;
     decision.explanation.shortage = facts;
     decision.explanation.cause = Some(cause);
@@ -45,7 +45,7 @@ fn check(decision: &Decision) -> String {
 }
 
 #[test]
-fn every_obstacle_of_a_merge_has_its_own_sentence() {
+fn every_reason_of_no_preferred_hint_has_its_own_sentence() {
     let obstacles = [
         None,
         Some(NoPreferred::Unsatisfiable { resource: 0 }),
@@ -63,7 +63,7 @@ fn every_obstacle_of_a_merge_has_its_own_sentence() {
     let mut seen = std::collections::BTreeSet::new();
     for policy in [TopologyPolicy::Restricted, TopologyPolicy::SingleNumaNode] {
         for obstacle in obstacles {
-            let mut decision = misaligned();
+            let mut decision = rejected_by_merge();
             decision.explanation.policy = policy;
             decision.explanation.alignments[0].merge.no_preferred = obstacle;
             assert!(seen.insert(check(&decision)), "{obstacle:?}");
@@ -74,7 +74,7 @@ fn every_obstacle_of_a_merge_has_its_own_sentence() {
 #[test]
 fn every_rule_of_a_merge_has_its_own_sentence() {
     let ledger = busy(settings("best-effort"));
-    let decision = ask(&ledger, pod("new", &[("cpu", "5")])).decision;
+    let decision = remedies_for(&ledger, pod("new", &[("cpu", "5")])).decision;
     let mut seen = std::collections::BTreeSet::new();
     for rule in [
         MergeRule::NoPolicy,
@@ -177,8 +177,8 @@ fn every_cause_has_its_own_sentence() {
 }
 
 #[test]
-fn every_question_that_was_given_up_is_noted() {
-    let mut decision = misaligned();
+fn every_unfinished_search_is_noted() {
+    let mut decision = rejected_by_merge();
     for question in MergeSearch::ALL {
         decision.explanation.alignments[0]
             .merge
@@ -218,7 +218,7 @@ fn a_rejection_without_facts_still_says_something() {
 
 #[test]
 fn large_machines_and_long_names_fit_the_screen() {
-    let mut decision = misaligned();
+    let mut decision = rejected_by_merge();
     let alignment: &mut Alignment = &mut decision.explanation.alignments[0];
     alignment.hint = Hint::NONE;
     for facts in &mut alignment.resources {

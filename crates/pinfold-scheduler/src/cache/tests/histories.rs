@@ -1,5 +1,5 @@
-//! Random histories: whatever is delayed, nothing is promised that a node then rejects, and when everything was heard
-//! nobody is kept waiting whom a node would let in.
+//! Random histories with delayed watch events: no pod is reserved on a node that rejects it, and once all events have
+//! arrived no pod is rejected that a node would admit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,58 +8,59 @@ use std::time::{Duration, Instant};
 use pinfold_core::name::{NodeName, PodUid};
 use proptest::prelude::*;
 
-use super::node::Node;
-use super::{cache, found};
-use crate::cache::node::{Heard, Reported};
-use crate::cache::pod::{Asked, Found};
-use crate::extender::filter::Said;
+use super::node::TestNode;
+use super::{cache, observed_pod};
+use crate::cache::node::{Observed, TopologyReport};
+use crate::cache::pod_info::{ObservedPod, PodInfo};
+use crate::extender::filter::NodeVerdict;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A pod comes and is bound if a node takes it; whether the binding fails.
-    Come { cpus: u32, gib: u32, fails: bool },
-    /// The kubelet of a node lets the next pod in that is bound to it.
-    Sync(usize),
-    /// A pod ends.
-    End(usize),
-    /// A node reports.
+    /// A pod is created, and bound if a node fits; `fails` if the binding fails.
+    Create { cpus: u32, gib: u32, fails: bool },
+    /// The kubelet of a node admits the next pod that is bound to it.
+    Admit(usize),
+    /// A running pod terminates.
+    Terminate(usize),
+    /// A node writes its report.
     Report(usize),
-    /// The cache hears the next news of pods.
-    HearPods,
-    /// The cache hears the next report.
-    HearReport,
-    /// The watch of pods is lost: everything is listed again.
+    /// The cache receives the next pod event.
+    ReceivePod,
+    /// The cache receives the next report.
+    ReceiveReport,
+    /// The pod watch fails, and pods are listed again.
     Relist,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u32..5, 1_u32..6, prop::bool::weighted(0.1))
-            .prop_map(|(cpus, gib, fails)| Step::Come { cpus, gib, fails }),
-        4 => (0_usize..2).prop_map(Step::Sync),
-        2 => (0_usize..8).prop_map(Step::End),
+            .prop_map(|(cpus, gib, fails)| Step::Create { cpus, gib, fails }),
+        4 => (0_usize..2).prop_map(Step::Admit),
+        2 => (0_usize..8).prop_map(Step::Terminate),
         3 => (0_usize..2).prop_map(Step::Report),
-        4 => Just(Step::HearPods),
-        3 => Just(Step::HearReport),
+        4 => Just(Step::ReceivePod),
+        3 => Just(Step::ReceiveReport),
         1 => Just(Step::Relist),
     ]
 }
 
-struct Tenancy {
-    asked: Arc<Asked>,
+/// A pod that is bound to a node.
+struct BoundPod {
+    info: Arc<PodInfo>,
     cpus: u32,
     gib: u32,
     node: usize,
     admitted: bool,
 }
 
-enum News {
-    There(Found),
-    Gone(PodUid),
+enum PodEvent {
+    Applied(ObservedPod),
+    Deleted(PodUid),
 }
 
-/// Plays a history. What the API server knows, what the nodes know and what the cache knows are three things.
-fn play(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCaseError> {
+/// Runs a history. The API server, the nodes and the cache may each be at a different point of it.
+fn run(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let start = Instant::now();
     let mut clock = 1_u64;
     let mut tick = || {
@@ -67,122 +68,131 @@ fn play(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCa
         start + Duration::from_millis(clock * 10)
     };
     let mut nodes = [
-        Node::new("n0", policies[0], scope),
-        Node::new("n1", policies[1], scope),
+        TestNode::new("n0", policies[0], scope),
+        TestNode::new("n1", policies[1], scope),
     ];
     let mut cache = cache(&[&nodes[0], &nodes[1]], start);
-    let mut there: BTreeMap<PodUid, Tenancy> = BTreeMap::new();
+    let mut pods: BTreeMap<PodUid, BoundPod> = BTreeMap::new();
     let mut bound: [VecDeque<PodUid>; 2] = Default::default();
-    let mut news: VecDeque<News> = VecDeque::new();
-    let mut reports: VecDeque<(NodeName, Heard<Reported>)> = VecDeque::new();
+    let mut events: VecDeque<PodEvent> = VecDeque::new();
+    let mut reports: VecDeque<(NodeName, Observed<TopologyReport>)> = VecDeque::new();
     let mut number = 0;
-    // In the end everything happens and is heard.
+    // At the end all pods are admitted, reported and received.
     let end = [
-        Step::Sync(0),
-        Step::Sync(1),
-        Step::HearPods,
+        Step::Admit(0),
+        Step::Admit(1),
+        Step::ReceivePod,
         Step::Report(0),
         Step::Report(1),
-        Step::HearReport,
+        Step::ReceiveReport,
     ];
     let end = end.iter().cycle().take(6 * 60).cloned();
-    let seen = |tenancy: &Tenancy, uid: &PodUid| {
-        let phase = if tenancy.admitted {
-            "Running"
-        } else {
-            "Pending"
-        };
-        let memory = format!("{}Gi", tenancy.gib);
-        let name = format!("n{}", tenancy.node);
-        found(uid.as_str(), tenancy.cpus, &memory, Some(&name), phase)
+    let event_of = |pod: &BoundPod, uid: &PodUid| {
+        let phase = if pod.admitted { "Running" } else { "Pending" };
+        let memory = format!("{}Gi", pod.gib);
+        let name = format!("n{}", pod.node);
+        observed_pod(uid.as_str(), pod.cpus, &memory, Some(&name), phase)
     };
     for step in steps.into_iter().chain(end) {
         let now = tick();
         match step {
-            Step::Come { cpus, gib, fails } => {
+            Step::Create { cpus, gib, fails } => {
                 number += 1;
                 let uid = format!("p{number}");
-                let asked = found(&uid, cpus, &format!("{gib}Gi"), None, "Pending").asked;
-                let said = cache.filter(&asked, &["n0", "n1"]);
-                let Some(node) = said.iter().position(|said| *said == Said::Yes) else {
+                let info = observed_pod(&uid, cpus, &format!("{gib}Gi"), None, "Pending").info;
+                let verdicts = cache.filter(&info, &["n0", "n1"]);
+                let Some(node) = verdicts
+                    .iter()
+                    .position(|verdict| *verdict == NodeVerdict::Fits)
+                else {
                     continue;
                 };
                 let name = NodeName::from(format!("n{node}"));
-                let reserved = cache.reserve(&asked, &name, now);
-                prop_assert!(reserved.is_ok(), "filter said yes: {:?}", reserved.err());
+                let reserved = cache.reserve(&info, &name, now);
+                prop_assert!(
+                    reserved.is_ok(),
+                    "filter passed the node: {:?}",
+                    reserved.err()
+                );
                 if fails {
-                    cache.release(asked.uid(), now);
+                    cache.release(info.uid(), now);
                     continue;
                 }
-                cache.bound(asked.uid());
-                let tenancy = Tenancy {
-                    asked: asked.clone(),
+                cache.mark_bound(info.uid());
+                let pod = BoundPod {
+                    info: info.clone(),
                     cpus,
                     gib,
                     node,
                     admitted: false,
                 };
-                news.push_back(News::There(seen(&tenancy, asked.uid())));
-                bound[node].push_back(asked.uid().clone());
-                there.insert(asked.uid().clone(), tenancy);
+                events.push_back(PodEvent::Applied(event_of(&pod, info.uid())));
+                bound[node].push_back(info.uid().clone());
+                pods.insert(info.uid().clone(), pod);
             }
-            Step::Sync(node) => {
+            Step::Admit(node) => {
                 let Some(uid) = bound[node].pop_front() else {
                     continue;
                 };
-                if let Some(tenancy) = there.get_mut(&uid) {
-                    let admitted = nodes[node].admit(tenancy.asked.ask.pod());
-                    prop_assert!(admitted, "{uid} was bound to n{node} and rejected there");
-                    tenancy.admitted = true;
-                    news.push_back(News::There(seen(tenancy, &uid)));
+                if let Some(pod) = pods.get_mut(&uid) {
+                    let admitted = nodes[node].admit(pod.info.request.pod());
+                    prop_assert!(admitted, "{uid} was bound to n{node} and rejected pods");
+                    pod.admitted = true;
+                    events.push_back(PodEvent::Applied(event_of(pod, &uid)));
                 }
             }
-            Step::End(at) => {
-                // Only who runs can end: a kubelet finishes what it has begun.
-                let running = there.iter().filter(|(_, tenancy)| tenancy.admitted);
+            Step::Terminate(at) => {
+                // Only admitted pods terminate.
+                let running = pods.iter().filter(|(_, pod)| pod.admitted);
                 let uids: Vec<PodUid> = running.map(|(uid, _)| uid.clone()).collect();
                 if let Some(uid) = uids.get(at)
-                    && let Some(tenancy) = there.remove(uid)
+                    && let Some(pod) = pods.remove(uid)
                 {
-                    nodes[tenancy.node].over(uid);
-                    news.push_back(News::Gone(uid.clone()));
+                    nodes[pod.node].terminate(uid);
+                    events.push_back(PodEvent::Deleted(uid.clone()));
                 }
             }
             Step::Report(node) => reports.push_back(nodes[node].report(now)),
-            Step::HearPods => match news.pop_front() {
-                Some(News::There(found)) => cache.put_pod(found, now),
-                Some(News::Gone(uid)) => cache.forget_pod(&uid, now),
+            Step::ReceivePod => match events.pop_front() {
+                Some(PodEvent::Applied(pod)) => cache.apply_pod(pod, now),
+                Some(PodEvent::Deleted(uid)) => cache.delete_pod(&uid, now),
                 None => {}
             },
-            Step::HearReport => {
-                if let Some((name, mut heard)) = reports.pop_front() {
-                    heard.at = now;
-                    cache.put_report(&name, heard, now);
+            Step::ReceiveReport => {
+                if let Some((name, mut report)) = reports.pop_front() {
+                    report.received = now;
+                    cache.apply_report(&name, report, now);
                 }
             }
             Step::Relist => {
-                news.clear();
-                let all = there.iter().map(|(uid, tenancy)| seen(tenancy, uid));
+                events.clear();
+                let all = pods.iter().map(|(uid, pod)| event_of(pod, uid));
                 let all = all.collect();
                 cache.replace_pods(all, now, now);
             }
         }
     }
-    prop_assert_eq!(cache.reservations().count(), 0, "every promise ends");
+    prop_assert_eq!(
+        cache.reservations().count(),
+        0,
+        "all reservations are confirmed"
+    );
     for cpus in 1..6 {
         for gib in [1, 4, 8] {
             let memory = format!("{gib}Gi");
-            let asked = found("last", cpus, &memory, None, "Pending").asked;
-            let said = cache.filter(&asked, &["n0", "n1"]);
-            for (node, said) in nodes.iter().zip(said) {
-                let room = |class| class == crate::extender::reason::Class::Room;
-                match said {
-                    Said::Yes => prop_assert!(node.would_admit(asked.ask.pod()), "{}", node.name),
-                    // The sums are kept by the scheduler, not by these nodes.
-                    Said::No(class, _) if room(class) => {}
-                    Said::No(_, why) => prop_assert!(
-                        !node.would_admit(asked.ask.pod()),
-                        "{cpus} CPUs and {memory} kept from {}: {why}",
+            let info = observed_pod("last", cpus, &memory, None, "Pending").info;
+            let verdicts = cache.filter(&info, &["n0", "n1"]);
+            for (node, verdict) in nodes.iter().zip(verdicts) {
+                let is_sum = |class| class == crate::extender::reason::RejectionClass::Resources;
+                match verdict {
+                    NodeVerdict::Fits => {
+                        prop_assert!(node.would_admit(info.request.pod()), "{}", node.name);
+                    }
+                    // The test nodes do not check the sums of requests.
+                    NodeVerdict::Rejected(class, _) if is_sum(class) => {}
+                    NodeVerdict::Rejected(_, reason) => prop_assert!(
+                        !node.would_admit(info.request.pod()),
+                        "{cpus} CPUs and {memory} rejected on {}: {reason}",
                         node.name
                     ),
                 }
@@ -192,17 +202,17 @@ fn play(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCa
     Ok(())
 }
 
-/// So many histories are played; `PROPTEST_CASES` asks for more.
+/// The number of histories; `PROPTEST_CASES` changes it.
 fn cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(48)
+    let cases = std::env::var("PROPTEST_CASES").ok();
+    cases.and_then(|text| text.parse().ok()).unwrap_or(48)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn nothing_is_promised_that_a_node_rejects_and_nobody_waits_for_nothing(
+    fn reserved_pods_are_admitted_and_pods_that_fit_are_not_rejected(
         policies in prop::sample::select(vec![
             ["single-numa-node", "restricted"],
             ["best-effort", "none"],
@@ -211,17 +221,17 @@ proptest! {
         scope in prop::sample::select(vec!["container", "pod"]),
         steps in prop::collection::vec(step(), 0..80),
     ) {
-        play(policies, scope, steps)?;
+        run(policies, scope, steps)?;
     }
 }
 
-/// A pod of so many CPUs comes, and its binding succeeds.
-fn come(cpus: u32) -> Step {
-    come_with(cpus, 1)
+/// A pod with 1 GiB is created, and its binding succeeds.
+fn create(cpus: u32) -> Step {
+    create_with(cpus, 1)
 }
 
-fn come_with(cpus: u32, gib: u32) -> Step {
-    Step::Come {
+fn create_with(cpus: u32, gib: u32) -> Step {
+    Step::Create {
         cpus,
         gib,
         fails: false,
@@ -229,54 +239,54 @@ fn come_with(cpus: u32, gib: u32) -> Step {
 }
 
 #[test]
-fn who_came_before_a_pod_left_is_not_guessed_at_from_a_list_or_an_old_report() {
-    use Step::{End, HearReport, Relist, Report, Sync};
-    let unseen = vec![
-        come(2),
-        come(2),
-        Sync(0),
-        Sync(0),
-        End(0),
+fn unreported_pods_are_uncertain_after_a_deletion_seen_in_a_list_or_before_an_old_report() {
+    use Step::{Admit, ReceiveReport, Relist, Report, Terminate};
+    let unlisted = vec![
+        create(2),
+        create(2),
+        Admit(0),
+        Admit(0),
+        Terminate(0),
         Relist,
-        come(1),
-        come(3),
+        create(1),
+        create(3),
     ];
     let old_report = vec![
-        come(2),
-        Sync(0),
+        create(2),
+        Admit(0),
         Relist,
-        come(2),
+        create(2),
         Report(0),
-        Sync(0),
-        End(0),
+        Admit(0),
+        Terminate(0),
         Relist,
-        come(1),
-        HearReport,
-        come(3),
+        create(1),
+        ReceiveReport,
+        create(3),
     ];
-    for steps in [unseen, old_report] {
-        let played = play(["restricted", "best-effort"], "container", steps);
-        played.expect("nothing is promised that a node rejects");
+    for steps in [unlisted, old_report] {
+        let result = run(["restricted", "best-effort"], "container", steps);
+        result.expect("no reserved pod is rejected");
     }
 }
 
 #[test]
-fn whoever_leaves_early_takes_no_place_from_those_who_were_promised_one() {
-    use Step::{End, Sync};
-    let unheard = vec![
-        come(1),
-        come(2),
-        Sync(0),
-        come(1),
-        come_with(2, 3),
-        come(2),
-        come_with(2, 3),
-        come_with(1, 5),
-        Sync(1),
-        Sync(0),
-        End(2),
-        come_with(1, 5),
+fn an_early_deletion_takes_no_resources_from_reserved_pods() {
+    use Step::{Admit, Terminate};
+    let steps = vec![
+        create(1),
+        create(2),
+        Admit(0),
+        create(1),
+        create_with(2, 3),
+        create(2),
+        create_with(2, 3),
+        create_with(1, 5),
+        Admit(1),
+        Admit(0),
+        Terminate(2),
+        create_with(1, 5),
     ];
-    let played = play(["restricted", "best-effort"], "container", unheard);
-    played.expect("nothing is promised that a node rejects");
+    let result = run(["restricted", "best-effort"], "container", steps);
+    result.expect("no reserved pod is rejected");
 }

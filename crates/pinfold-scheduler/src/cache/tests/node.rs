@@ -1,4 +1,4 @@
-//! A node with a kubelet of its own, and what it reports.
+//! [`TestNode`]: a node whose ledger acts as its kubelet, and its reports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::{NODE_STATE, PublishedNodeState};
 use serde_json::{Value, json};
 
-use crate::cache::node::{Heard, NodeFound, Reported, read_node, read_report};
+use crate::cache::node::{NodeInfo, Observed, TopologyReport, parse_node, parse_report};
 
-/// A node: two NUMA nodes with four CPUs and 8 GiB each, of which one CPU and 1 GiB are reserved.
-pub(crate) struct Node {
+/// Two NUMA nodes with four CPUs and 8 GiB each, of which one CPU and 1 GiB are reserved.
+pub(crate) struct TestNode {
     pub(crate) name: String,
     pub(crate) ledger: Ledger,
-    /// Pods that the kubelet has not been told to be over.
+    /// Pods that have not terminated.
     active: BTreeSet<PodUid>,
     version: u64,
     dialect: DialectName,
@@ -61,7 +61,7 @@ fn machine() -> Machine {
     .expect("a machine")
 }
 
-impl Node {
+impl TestNode {
     pub(crate) fn new(name: &str, policy: &str, scope: &str) -> Self {
         let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
         let settings = Settings {
@@ -93,9 +93,9 @@ impl Node {
         self
     }
 
-    /// Lets a pod in, as a kubelet does: who is over is forgotten first. Whether it was let in.
+    /// Admits a pod as a kubelet does, which first releases terminated pods. Returns whether the pod was admitted.
     pub(crate) fn admit(&mut self, pod: &Arc<Pod>) -> bool {
-        let stale: Vec<PodUid> = self
+        let terminated: Vec<PodUid> = self
             .ledger
             .state()
             .admitted_pods()
@@ -103,7 +103,7 @@ impl Node {
             .filter(|uid| !self.active.contains(*uid))
             .cloned()
             .collect();
-        for uid in stale {
+        for uid in terminated {
             let _ = self.ledger.release(&uid);
         }
         let admitted = self.ledger.admit(pod, &mut NoPreference).expect("a pod");
@@ -114,7 +114,7 @@ impl Node {
         admitted
     }
 
-    /// Whether it would let a pod in.
+    /// Whether a pod would be admitted.
     pub(crate) fn would_admit(&self, pod: &Arc<Pod>) -> bool {
         let mut copy = Self {
             name: self.name.clone(),
@@ -126,8 +126,8 @@ impl Node {
         copy.admit(pod)
     }
 
-    /// A pod's containers have ended.
-    pub(crate) fn over(&mut self, pod: &PodUid) {
+    /// Terminates a pod.
+    pub(crate) fn terminate(&mut self, pod: &PodUid) {
         self.active.remove(pod);
     }
 
@@ -138,51 +138,51 @@ impl Node {
         })
     }
 
-    pub(crate) fn found(&self) -> NodeFound {
-        read_node(self.object()).expect("a node")
+    pub(crate) fn info(&self) -> NodeInfo {
+        parse_node(self.object()).expect("a node")
     }
 
-    /// What it reports by now.
+    /// The current NodeResourceTopology as JSON.
     pub(crate) fn report_json(&self) -> Value {
         let rules = self.ledger.rules();
         let (machine, settings) = (rules.machine(), rules.settings());
         let occupancy = self.ledger.occupancy();
         let plain = node_resource_topology::publish(&self.name, machine, &occupancy, settings);
-        let mut facts = ReportAnnotations::of(machine, settings, rules.reserved_cpus());
+        let mut annotations = ReportAnnotations::of(machine, settings, rules.reserved_cpus());
         if self.dialect == DialectName::Koordinator {
-            facts.cpu_manager.policy = "none".to_owned();
+            annotations.cpu_manager.policy = "none".to_owned();
         }
-        let mut told = koordinator::publish(&plain, &facts);
-        PublishedNodeState::attach(&self.ledger, self.dialect, &mut told);
-        let told = told.converted(node_resource_topology::NrtVersion::V1Alpha2);
-        let mut told = serde_json::to_value(told.content()).expect("JSON");
-        told["metadata"]["resourceVersion"] = format!("{}", self.version).into();
-        told["metadata"]["annotations"]["pinfold.dev/generation"] = "7".into();
-        told
+        let mut report = koordinator::publish(&plain, &annotations);
+        PublishedNodeState::attach(&self.ledger, self.dialect, &mut report);
+        let report = report.converted(node_resource_topology::NrtVersion::V1Alpha2);
+        let mut report = serde_json::to_value(report.content()).expect("JSON");
+        report["metadata"]["resourceVersion"] = format!("{}", self.version).into();
+        report["metadata"]["annotations"]["pinfold.dev/generation"] = "7".into();
+        report
     }
 
-    pub(crate) fn report(&self, now: Instant) -> (NodeName, Heard<Reported>) {
-        let mut told = self.report_json();
-        let text = told.to_string();
-        // Every content has a version of its own.
-        told["metadata"]["resourceVersion"] = format!("{:x}", hash(&text)).into();
-        read_report(told, now).expect("a report")
+    pub(crate) fn report(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
+        let mut report = self.report_json();
+        let text = report.to_string();
+        // A resource version that changes with the content.
+        report["metadata"]["resourceVersion"] = format!("{:x}", hash(&text)).into();
+        parse_report(report, now).expect("a report")
     }
 
-    /// What another reporter would say: counts alone.
-    pub(crate) fn counts(&self, now: Instant) -> (NodeName, Heard<Reported>) {
-        let mut told = self.report_json();
-        told["metadata"]["annotations"] = json!({});
-        told["metadata"]["resourceVersion"] = format!("{:x}", hash(&told.to_string())).into();
-        read_report(told, now).expect("a report")
+    /// The report of another reporter, which does not list pods.
+    pub(crate) fn report_without_pods(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
+        let mut report = self.report_json();
+        report["metadata"]["annotations"] = json!({});
+        report["metadata"]["resourceVersion"] = format!("{:x}", hash(&report.to_string())).into();
+        parse_report(report, now).expect("a report")
     }
 
-    /// A report that makes no sense.
-    pub(crate) fn nonsense(&self, now: Instant) -> (NodeName, Heard<Reported>) {
-        let mut told = self.report_json();
-        told["metadata"]["annotations"][NODE_STATE] = "{".into();
-        told["metadata"]["resourceVersion"] = "nonsense".into();
-        read_report(told, now).expect("a name")
+    /// A report that cannot be parsed.
+    pub(crate) fn invalid_report(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
+        let mut report = self.report_json();
+        report["metadata"]["annotations"][NODE_STATE] = "{".into();
+        report["metadata"]["resourceVersion"] = "invalid".into();
+        parse_report(report, now).expect("a name")
     }
 }
 

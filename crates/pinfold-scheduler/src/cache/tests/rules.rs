@@ -1,85 +1,107 @@
-//! Rules one by one.
+//! The rules of the cache, one by one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_core::name::PodUid;
 
-use super::node::Node;
-use super::{cache, found, policy, seconds};
-use crate::cache::pod::Asked;
-use crate::cache::{Cache, Kind, NotReserved, Policy};
-use crate::config::Doubt;
-use crate::extender::filter::Said;
-use crate::extender::reason::{self, Class};
-use crate::wake::Waiting;
+use super::node::TestNode;
+use super::{cache, observed_pod, policy, seconds};
+use crate::cache::pod_info::{self, PodInfo};
+use crate::cache::{Cache, CachePolicy, ProblemKind, ReportedDialect, ReserveError};
+use crate::config::Fallback;
+use crate::extender::filter::NodeVerdict;
+use crate::extender::reason::{self, RejectionClass};
+use crate::requeue::RejectedPods;
 
-fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Class> {
-    let asked = found(uid, cpus, "1Gi", None, "Pending").asked;
-    match cache.filter(&asked, &[node]).remove(0) {
-        Said::Yes => None,
-        Said::No(class, _) => Some(class),
+fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<RejectionClass> {
+    let info = observed_pod(uid, cpus, "1Gi", None, "Pending").info;
+    match cache.filter(&info, &[node]).remove(0) {
+        NodeVerdict::Fits => None,
+        NodeVerdict::Rejected(class, _) => Some(class),
     }
 }
 
-/// Nodes in doubt are not rejected.
-fn lenient() -> Policy {
+/// A policy under which nodes with stale reports pass.
+fn lenient() -> CachePolicy {
     let mut lenient = policy();
-    lenient.nodes.behind = Doubt::Pass;
+    lenient.nodes.stale_report = Fallback::Pass;
     lenient
 }
 
 #[test]
-fn a_node_is_asked_as_its_kubelet_would_be() {
+fn a_node_is_evaluated_by_the_rules_of_its_kubelet() {
     let now = Instant::now();
-    let strict = Node::new("strict", "single-numa-node", "container");
-    let loose = Node::new("loose", "none", "container");
+    let strict = TestNode::new("strict", "single-numa-node", "container");
+    let loose = TestNode::new("loose", "none", "container");
     let mut cache = cache(&[&strict, &loose], now);
     // NUMA node 0 has three CPUs that are not reserved, node 1 has four.
     assert_eq!(class(&mut cache, "a", 4, "strict"), None);
-    assert_eq!(class(&mut cache, "a", 5, "strict"), Some(Class::Numa));
+    assert_eq!(
+        class(&mut cache, "a", 5, "strict"),
+        Some(RejectionClass::Numa)
+    );
     assert_eq!(class(&mut cache, "a", 5, "loose"), None);
-    assert_eq!(class(&mut cache, "a", 8, "loose"), Some(Class::Numa));
-    assert_eq!(class(&mut cache, "a", 9, "loose"), Some(Class::Room));
-    assert_eq!(class(&mut cache, "a", 1, "elsewhere"), Some(Class::Unknown));
-    let asked = found("a", 5, "1Gi", None, "Pending").asked;
-    let said = cache.filter(&asked, &["strict"]);
-    let words = "NUMA: cpu: 5 asked, at most 4 free on one NUMA node";
-    assert_eq!(said, [Said::No(Class::Numa, words.to_owned())]);
+    assert_eq!(
+        class(&mut cache, "a", 8, "loose"),
+        Some(RejectionClass::Numa)
+    );
+    assert_eq!(
+        class(&mut cache, "a", 9, "loose"),
+        Some(RejectionClass::Resources)
+    );
+    assert_eq!(
+        class(&mut cache, "a", 1, "elsewhere"),
+        Some(RejectionClass::UnknownNode)
+    );
+    let info = observed_pod("a", 5, "1Gi", None, "Pending").info;
+    let verdicts = cache.filter(&info, &["strict"]);
+    let text = "NUMA: cpu: 5 asked, at most 4 free on one NUMA node";
+    let rejected = NodeVerdict::Rejected(RejectionClass::Numa, text.to_owned());
+    assert_eq!(verdicts, [rejected]);
 }
 
 #[test]
-fn a_promise_counts_at_once_and_until_the_report_has_the_pod() {
+fn a_reserved_pod_counts_until_the_report_lists_it() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     let again = cache.reserve(&first, &"a".into(), now);
-    assert!(matches!(again, Err(NotReserved::Already(_))));
-    cache.bound(first.uid());
-    // The report that was made before it changes nothing.
-    node.over(&"nobody".into());
-    cache.put_pod(found("first", 4, "1Gi", Some("a"), "Pending"), now);
+    assert!(matches!(again, Err(ReserveError::AlreadyPlaced(_))));
+    cache.mark_bound(first.uid());
+    // A report from before the pod was admitted changes nothing.
+    node.terminate(&"none".into());
+    cache.apply_pod(observed_pod("first", 4, "1Gi", Some("a"), "Pending"), now);
     assert_eq!(cache.reservations().count(), 0);
-    let (name, mut heard) = node.report(now);
-    heard.version = "late".to_owned();
-    cache.put_report(&name, heard, now);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
-    assert!(node.admit(first.ask.pod()));
-    let (name, heard) = node.report(now);
-    cache.put_report(&name, heard, now);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    let (name, mut report) = node.report(now);
+    report.version = "late".to_owned();
+    cache.apply_report(&name, report, now);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
+    assert!(node.admit(first.request.pod()));
+    let (name, report) = node.report(now);
+    cache.apply_report(&name, report, now);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     assert_eq!(class(&mut cache, "second", 3, "a"), None);
 }
 
 #[test]
-fn a_promise_that_failed_is_free_again() {
+fn a_released_reservation_frees_its_resources() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
     cache.release(first.uid(), now);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
@@ -87,139 +109,168 @@ fn a_promise_that_failed_is_free_again() {
 }
 
 #[test]
-fn a_promise_of_unknown_outcome_ends_when_news_came_in_after_its_time() {
+fn an_unconfirmed_reservation_expires_after_a_pod_event_that_is_later_than_its_timeout() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
-    cache.put_pod(found("first", 4, "1Gi", None, "Pending"), now);
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
+    cache.apply_pod(observed_pod("first", 4, "1Gi", None, "Pending"), now);
     cache.reserve(&first, &"a".into(), now).expect("free");
     let late = now + seconds(3600);
     cache.tick(late);
-    assert_eq!(cache.reservations().count(), 1, "nothing was heard since");
-    cache.pods_heard(late);
+    assert_eq!(
+        cache.reservations().count(),
+        1,
+        "no pod event since the timeout"
+    );
+    cache.record_pod_event(late);
     cache.tick(late);
     assert_eq!(cache.reservations().count(), 0);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
-    let told = cache.take_problems();
-    assert!(
-        told.iter()
-            .any(|told| told.event == "reservation timed out")
-    );
+    let problems = cache.take_problems();
+    let kinds: Vec<ProblemKind> = problems.iter().map(|problem| problem.kind).collect();
+    assert!(kinds.contains(&ProblemKind::BindingTimedOut), "{kinds:?}");
 }
 
 #[test]
-fn a_binding_of_unknown_outcome_is_tried_again_on_the_same_node_only() {
+fn an_unconfirmed_binding_is_retried_on_the_same_node_only() {
     let now = Instant::now();
-    let nodes = ["a", "b"].map(|name| Node::new(name, "single-numa-node", "container"));
+    let nodes = ["a", "b"].map(|name| TestNode::new(name, "single-numa-node", "container"));
     let mut cache = cache(&[&nodes[0], &nodes[1]], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
-    cache.put_pod(found("first", 4, "1Gi", None, "Pending"), now);
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
+    cache.apply_pod(observed_pod("first", 4, "1Gi", None, "Pending"), now);
     cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.doubt(first.uid());
+    cache.mark_unconfirmed(first.uid());
     assert_eq!(class(&mut cache, "first", 4, "a"), None);
-    assert_eq!(class(&mut cache, "first", 4, "b"), Some(Class::Pod));
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    assert_eq!(
+        class(&mut cache, "first", 4, "b"),
+        Some(RejectionClass::Pod)
+    );
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     let elsewhere = cache.reserve(&first, &"b".into(), now);
-    assert!(matches!(elsewhere, Err(NotReserved::Already(_))));
+    assert!(matches!(elsewhere, Err(ReserveError::AlreadyPlaced(_))));
     cache
         .reserve(&first, &"a".into(), now)
-        .expect("its own place");
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+        .expect("the same node");
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     assert_eq!(cache.reservations().count(), 1);
 }
 
 #[test]
-fn a_binding_that_the_server_took_is_never_given_up_by_time() {
+fn an_accepted_binding_never_times_out() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.bound(first.uid());
+    cache.mark_bound(first.uid());
     let late = now + seconds(3600);
-    cache.pods_heard(late);
+    cache.record_pod_event(late);
     cache.tick(late);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
 }
 
 #[test]
-fn who_left_is_gone_before_the_report_says_so() {
+fn a_deleted_pod_frees_its_resources_before_the_next_report() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
-    let first = found("first", 4, "1Gi", Some("a"), "Running");
-    assert!(node.admit(first.asked.ask.pod()));
+    let mut node = TestNode::new("a", "single-numa-node", "container");
+    let first = observed_pod("first", 4, "1Gi", Some("a"), "Running");
+    assert!(node.admit(first.info.request.pod()));
     let mut cache = cache(&[&node], now);
-    cache.put_pod(first, now);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
-    cache.forget_pod(&"first".into(), now);
+    cache.apply_pod(first, now);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
+    cache.delete_pod(&"first".into(), now);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
-    // A late repetition of the same report does not bring it back.
-    let (name, mut heard) = node.report(now);
-    heard.version = "late".to_owned();
-    cache.put_report(&name, heard, now);
+    // The same report again does not restore the pod.
+    let (name, mut report) = node.report(now);
+    report.version = "late".to_owned();
+    cache.apply_report(&name, report, now);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
 }
 
 #[test]
-fn whom_only_the_report_knows_counts_until_all_pods_were_listed_after_it() {
+fn a_pod_that_only_the_report_lists_counts_until_the_next_list_of_pods() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let stranger = found("stranger", 4, "1Gi", Some("a"), "Running");
-    assert!(node.admit(stranger.asked.ask.pod()));
+    let unknown = observed_pod("unknown", 4, "1Gi", Some("a"), "Running");
+    assert!(node.admit(unknown.info.request.pod()));
     let later = now + seconds(1);
-    let (name, heard) = node.report(later);
-    cache.put_report(&name, heard, later);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    let (name, report) = node.report(later);
+    cache.apply_report(&name, report, later);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     let last = now + seconds(2);
     cache.replace_pods(Vec::new(), last, last);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
 }
 
 #[test]
-fn a_report_that_lacks_a_running_pod_is_behind_and_not_trusted() {
+fn a_report_that_lacks_a_running_pod_becomes_stale() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    cache.put_pod(found("first", 2, "1Gi", Some("a"), "Running"), now);
+    cache.apply_pod(observed_pod("first", 2, "1Gi", Some("a"), "Running"), now);
     assert_eq!(class(&mut cache, "second", 1, "a"), None);
     cache.tick(now + seconds(61));
-    assert_eq!(class(&mut cache, "second", 1, "a"), Some(Class::Behind));
-    let shared = super::pod::read(serde_json::json!({
+    assert_eq!(
+        class(&mut cache, "second", 1, "a"),
+        Some(RejectionClass::StaleReport)
+    );
+    let shared = pod_info::parse(serde_json::json!({
         "metadata": { "name": "plain", "namespace": "default", "uid": "plain" },
         "spec": { "containers": [{ "name": "main", "image": "i" }] },
     }));
-    let shared = shared.expect("a pod").asked;
+    let shared = shared.expect("a pod").info;
     assert_eq!(
         cache.filter(&shared, &["a"]),
-        [Said::Yes],
-        "it needs nothing"
+        [NodeVerdict::Fits],
+        "a pod without NUMA needs"
     );
-    cache.forget_pod(&"first".into(), now + seconds(62));
+    cache.delete_pod(&"first".into(), now + seconds(62));
     assert_eq!(class(&mut cache, "second", 1, "a"), None);
 }
 
 #[test]
-fn a_reporter_that_names_no_pods_is_believed_when_it_must_have_looked() {
+fn a_report_without_pods_counts_pods_that_started_before_it_arrived() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = Cache::new(policy());
-    cache.put_node(node.found(), now);
-    let (name, heard) = node.counts(now);
-    cache.put_report(&name, heard, now);
+    cache.apply_node(node.info(), now);
+    let (name, report) = node.report_without_pods(now);
+    cache.apply_report(&name, report, now);
     assert_eq!(
-        cache.nodes().map(|(_, node)| node.kind).last(),
-        Some(Kind::Kubelet)
+        cache.nodes().map(|(_, node)| node.dialect).last(),
+        Some(ReportedDialect::Kubelet)
     );
-    let first = found("first", 4, "1Gi", Some("a"), "Running");
-    cache.put_pod(first.clone(), now);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
-    assert!(node.admit(first.asked.ask.pod()));
+    let first = observed_pod("first", 4, "1Gi", Some("a"), "Running");
+    cache.apply_pod(first.clone(), now);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
+    assert!(node.admit(first.info.request.pod()));
     let later = now + seconds(5);
-    let (name, heard) = node.counts(later);
-    cache.put_report(&name, heard, later);
-    assert_eq!(class(&mut cache, "second", 4, "a"), Some(Class::Numa));
+    let (name, report) = node.report_without_pods(later);
+    cache.apply_report(&name, report, later);
+    assert_eq!(
+        class(&mut cache, "second", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
     assert_eq!(
         class(&mut cache, "second", 3, "a"),
         None,
@@ -228,73 +279,83 @@ fn a_reporter_that_names_no_pods_is_believed_when_it_must_have_looked() {
 }
 
 #[test]
-fn nonsense_about_one_node_disturbs_no_other() {
+fn an_invalid_report_affects_only_its_node() {
     let now = Instant::now();
     let (a, b) = (
-        Node::new("a", "single-numa-node", "container"),
-        Node::new("b", "single-numa-node", "container"),
+        TestNode::new("a", "single-numa-node", "container"),
+        TestNode::new("b", "single-numa-node", "container"),
     );
     let mut cache = cache(&[&a, &b], now);
-    let (name, heard) = a.nonsense(now);
-    cache.put_report(&name, heard, now);
-    assert_eq!(class(&mut cache, "x", 1, "a"), Some(Class::Unreadable));
+    let (name, report) = a.invalid_report(now);
+    cache.apply_report(&name, report, now);
+    assert_eq!(
+        class(&mut cache, "x", 1, "a"),
+        Some(RejectionClass::InvalidReport)
+    );
     assert_eq!(class(&mut cache, "x", 1, "b"), None);
-    let told = cache.take_problems();
-    assert!(told.iter().any(|told| told.what == "a"), "{told:?}");
-    let (name, heard) = a.report(now);
-    cache.put_report(&name, heard, now);
+    let problems = cache.take_problems();
+    let of_a = problems.iter().any(|problem| problem.object == "a");
+    assert!(of_a, "{problems:?}");
+    let (name, report) = a.report(now);
+    cache.apply_report(&name, report, now);
     assert_eq!(class(&mut cache, "x", 1, "a"), None);
 }
 
 #[test]
-fn a_node_that_was_deleted_takes_nobody_and_its_promises_end_with_their_pods() {
+fn a_deleted_node_admits_no_pod_and_keeps_reservations_until_their_pods_are_deleted() {
     let now = Instant::now();
-    let node = Node::new("a", "single-numa-node", "container");
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.forget_node(&"a".into(), now);
-    assert_eq!(class(&mut cache, "second", 1, "a"), Some(Class::Unknown));
-    cache.forget_pod(&PodUid::from("first"), now);
+    cache.delete_node(&"a".into(), now);
+    assert_eq!(
+        class(&mut cache, "second", 1, "a"),
+        Some(RejectionClass::UnknownNode)
+    );
+    cache.delete_pod(&PodUid::from("first"), now);
     assert_eq!(cache.reservations().count(), 0);
-    cache.put_node(node.found(), now);
+    cache.apply_node(node.info(), now);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
 }
 
 #[test]
-fn a_pod_that_somebody_else_put_elsewhere_is_there_and_not_here() {
+fn a_reserved_pod_that_another_scheduler_bound_elsewhere_is_moved() {
     let now = Instant::now();
     let (a, b) = (
-        Node::new("a", "single-numa-node", "container"),
-        Node::new("b", "single-numa-node", "container"),
+        TestNode::new("a", "single-numa-node", "container"),
+        TestNode::new("b", "single-numa-node", "container"),
     );
     let mut cache = cache(&[&a, &b], now);
-    let first = found("first", 4, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.put_pod(found("first", 4, "1Gi", Some("b"), "Pending"), now);
+    cache.apply_pod(observed_pod("first", 4, "1Gi", Some("b"), "Pending"), now);
     assert_eq!(class(&mut cache, "second", 4, "a"), None);
-    assert_eq!(class(&mut cache, "second", 4, "b"), Some(Class::Numa));
+    assert_eq!(
+        class(&mut cache, "second", 4, "b"),
+        Some(RejectionClass::Numa)
+    );
 }
 
 #[test]
-fn the_fewest_victims_are_those_that_free_an_aligned_place() {
+fn the_fewest_victims_free_enough_on_one_numa_node() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut pods = Vec::new();
     // Three CPUs of node 0, then two and two of node 1.
     for (uid, cpus) in [("three", 3), ("two", 2), ("also-two", 2)] {
-        let pod = found(uid, cpus, "1Gi", Some("a"), "Running");
-        assert!(node.admit(pod.asked.ask.pod()), "{uid}");
+        let pod = observed_pod(uid, cpus, "1Gi", Some("a"), "Running");
+        assert!(node.admit(pod.info.request.pod()), "{uid}");
         pods.push(pod);
     }
     let mut cache = cache(&[&node], now);
     for pod in pods {
-        cache.put_pod(pod, now);
+        cache.apply_pod(pod, now);
     }
     let important = |cpus: u32| {
         let mut pod = super::pod_json("big", cpus, "1Gi", None, "Pending");
         pod["spec"]["priority"] = 1000.into();
-        super::pod::read(pod).expect("a pod").asked
+        pod_info::parse(pod).expect("a pod").info
     };
     let named: Vec<PodUid> = vec!["two".into(), "three".into()];
     let victims = cache.victims(&important(3), &"a".into(), &named, now);
@@ -303,180 +364,198 @@ fn the_fewest_victims_are_those_that_free_an_aligned_place() {
     assert_eq!(
         victims,
         Some(vec!["two".into(), "also-two".into()]),
-        "together they are aligned"
+        "together they free one NUMA node"
     );
     let victims = cache.victims(&important(5), &"a".into(), &named, now);
-    assert_eq!(victims, None, "nobody's leaving makes a NUMA node larger");
+    assert_eq!(victims, None, "no NUMA node is that large");
 }
 
 #[test]
-fn a_binding_under_koordinator_says_which_cpus() {
+fn a_reservation_on_a_koordinator_node_has_cpus() {
     let now = Instant::now();
-    let node = Node::new("a", "none", "container").under_koordinator();
+    let node = TestNode::new("a", "none", "container").under_koordinator();
     let mut cache = cache(&[&node], now);
     assert_eq!(
-        cache.nodes().map(|(_, node)| node.kind).last(),
-        Some(Kind::Koordinator)
+        cache.nodes().map(|(_, node)| node.dialect).last(),
+        Some(ReportedDialect::Koordinator)
     );
     let mut pod = super::pod_json("lsr", 2, "1Gi", None, "Pending");
     pod["metadata"]["labels"] = serde_json::json!({
         "koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod",
     });
-    let asked = super::pod::read(pod).expect("a pod").asked;
-    assert_eq!(cache.filter(&asked, &["a"]), [Said::Yes]);
-    let reserved = cache.reserve(&asked, &"a".into(), now).expect("free");
+    let info = pod_info::parse(pod).expect("a pod").info;
+    assert_eq!(cache.filter(&info, &["a"]), [NodeVerdict::Fits]);
+    let reserved = cache.reserve(&info, &"a".into(), now).expect("free");
     assert_eq!(reserved.placement.cpus.len(), 2);
     assert_eq!(reserved.generation.as_deref(), Some("7"));
 }
 
 #[test]
-fn who_was_placed_after_a_pod_that_never_came_is_placed_without_it() {
+fn pods_placed_after_a_released_reservation_are_placed_again_without_it() {
     let now = Instant::now();
-    let mut node = Node::new("a", "single-numa-node", "container");
+    let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
     cache.set_policy(lenient(), now);
-    let first = found("first", 3, "1Gi", None, "Pending").asked;
-    let second = found("second", 3, "1Gi", None, "Pending").asked;
+    let first = observed_pod("first", 3, "1Gi", None, "Pending").info;
+    let second = observed_pod("second", 3, "1Gi", None, "Pending").info;
     cache.reserve(&first, &"a".into(), now).expect("free");
     cache.reserve(&second, &"a".into(), now).expect("free");
     cache.release(first.uid(), now);
-    // The kubelet sees the second one alone and gives it NUMA node 0.
-    assert!(node.admit(second.ask.pod()));
+    // The kubelet admits only the second pod and places it on NUMA node 0.
+    assert!(node.admit(second.request.pod()));
     assert_eq!(class(&mut cache, "third", 4, "a"), None);
-    assert!(node.would_admit(found("third", 4, "1Gi", None, "Pending").asked.ask.pod()));
+    assert!(
+        node.would_admit(
+            observed_pod("third", 4, "1Gi", None, "Pending")
+                .info
+                .request
+                .pod()
+        )
+    );
 }
 
-/// A node that was promised to one pod, and that one, and another that waits for it.
-fn full(now: Instant) -> (Cache, Arc<Asked>, Arc<Asked>) {
-    let node = Node::new("a", "single-numa-node", "container");
+/// A cache with one node, a pod reserved on it, and a pod that it rejects until then.
+fn full(now: Instant) -> (Cache, Arc<PodInfo>, Arc<PodInfo>) {
+    let node = TestNode::new("a", "single-numa-node", "container");
     let mut cache = cache(&[&node], now);
-    let other = found("other", 4, "1Gi", None, "Pending").asked;
-    let waits = found("waits", 4, "1Gi", None, "Pending").asked;
-    cache.put_pod(found("waits", 4, "1Gi", None, "Pending"), now);
+    let other = observed_pod("other", 4, "1Gi", None, "Pending").info;
+    let pending = observed_pod("pending", 4, "1Gi", None, "Pending").info;
+    cache.apply_pod(observed_pod("pending", 4, "1Gi", None, "Pending"), now);
     cache.reserve(&other, &"a".into(), now).expect("free");
-    assert_eq!(class(&mut cache, "waits", 4, "a"), Some(Class::Numa));
-    (cache, other, waits)
+    assert_eq!(
+        class(&mut cache, "pending", 4, "a"),
+        Some(RejectionClass::Numa)
+    );
+    (cache, other, pending)
 }
 
 #[test]
-fn a_place_that_comes_free_while_a_pod_rests_is_told_it_later() {
+fn a_pod_that_fits_within_the_requeue_interval_is_requeued_after_it() {
     let now = Instant::now();
-    let (mut cache, other, waits) = full(now);
-    let waiting = Waiting::default();
-    waiting.rejected(waits.clone(), now);
-    let free = |cache: &mut Cache, after: u64| {
+    let (mut cache, other, pending) = full(now);
+    let rejected = RejectedPods::default();
+    rejected.add(pending.clone(), now);
+    let requeues = |cache: &mut Cache, after: u64| {
         let changed = cache.take_changed();
-        let freed = waiting.freed(cache, changed, now + Duration::from_secs(after));
-        freed.len()
+        let requeues = rejected.requeues(cache, changed, now + Duration::from_secs(after));
+        requeues.len()
     };
-    assert_eq!(free(&mut cache, 0), 0);
+    assert_eq!(requeues(&mut cache, 0), 0);
     cache.release(other.uid(), now);
-    assert_eq!(free(&mut cache, 0), 1);
-    // Somebody is quicker, and leaves again while the pod rests.
+    assert_eq!(requeues(&mut cache, 0), 1);
+    // Another pod is reserved first, and released within the requeue interval.
     cache.reserve(&other, &"a".into(), now).expect("free");
-    assert_eq!(free(&mut cache, 1), 0);
+    assert_eq!(requeues(&mut cache, 1), 0);
     cache.release(other.uid(), now);
-    assert_eq!(free(&mut cache, 2), 0);
-    assert_eq!(free(&mut cache, 8), 1);
+    assert_eq!(requeues(&mut cache, 2), 0);
+    assert_eq!(requeues(&mut cache, 8), 1);
 }
 
 #[test]
-fn a_pod_that_was_rejected_before_anybody_heard_of_it_is_told_of_its_place() {
+fn a_pod_that_was_rejected_before_its_watch_event_is_requeued() {
     let now = Instant::now();
     let mut cache = cache(&[], now);
-    let waiting = Waiting::default();
-    let early = found("early", 4, "1Gi", None, "Pending").asked;
-    assert_eq!(class(&mut cache, "early", 4, "a"), Some(Class::Unknown));
-    waiting.rejected(early.clone(), now);
-    let node = Node::new("a", "single-numa-node", "container");
-    let (name, heard) = node.report(now);
-    cache.put_node(node.found(), now);
-    cache.put_report(&name, heard, now);
+    let rejected = RejectedPods::default();
+    let early = observed_pod("early", 4, "1Gi", None, "Pending").info;
+    assert_eq!(
+        class(&mut cache, "early", 4, "a"),
+        Some(RejectionClass::UnknownNode)
+    );
+    rejected.add(early.clone(), now);
+    let node = TestNode::new("a", "single-numa-node", "container");
+    let (name, report) = node.report(now);
+    cache.apply_node(node.info(), now);
+    cache.apply_report(&name, report, now);
     let changed = cache.take_changed();
-    assert_eq!(waiting.freed(&mut cache, changed, now).len(), 1);
-    // Who is gone is not told anything, nor who has not been asked about for long.
+    assert_eq!(rejected.requeues(&mut cache, changed, now).len(), 1);
+    // Deleted pods are not requeued, nor pods that were not rejected again for a long time.
     let late = now + seconds(3600);
-    let woken = |cache: &mut Cache, at: Instant| waiting.freed(cache, vec![name.clone()], at).len();
-    assert_eq!(woken(&mut cache, now + seconds(8)), 1);
-    cache.forget_pod(early.uid(), now);
-    assert_eq!(woken(&mut cache, now + seconds(16)), 0);
-    waiting.rejected(found("stranger", 4, "1Gi", None, "Pending").asked, now);
-    assert_eq!(woken(&mut cache, late), 0);
+    let requeues = |cache: &mut Cache, at: Instant| {
+        let changed = vec![name.clone()];
+        rejected.requeues(cache, changed, at).len()
+    };
+    assert_eq!(requeues(&mut cache, now + seconds(8)), 1);
+    cache.delete_pod(early.uid(), now);
+    assert_eq!(requeues(&mut cache, now + seconds(16)), 0);
+    rejected.add(observed_pod("other", 4, "1Gi", None, "Pending").info, now);
+    assert_eq!(requeues(&mut cache, late), 0);
 }
 
 #[test]
-fn a_node_that_changes_while_it_rejects_a_pod_is_looked_at_again() {
+fn a_node_that_changes_while_it_rejects_a_pod_is_checked_again() {
     let now = Instant::now();
-    let (mut cache, other, waits) = full(now);
-    let waiting = Waiting::default();
-    // Its place comes free, and that is looked at, before the rejection is written down.
+    let (mut cache, other, pending) = full(now);
+    let rejected = RejectedPods::default();
+    // The node gets room, and its change is processed, before the rejection is added.
     cache.release(other.uid(), now);
     let changed = cache.take_changed();
-    assert_eq!(waiting.freed(&mut cache, changed, now).len(), 0);
-    waiting.rejected(waits.clone(), now);
-    let freed = waiting.freed(&mut cache, Vec::new(), now + seconds(1));
-    assert_eq!(freed.len(), 1);
-    // The API server was away.
-    for free in freed {
-        waiting.not_touched(free);
+    assert_eq!(rejected.requeues(&mut cache, changed, now).len(), 0);
+    rejected.add(pending.clone(), now);
+    let requeues = rejected.requeues(&mut cache, Vec::new(), now + seconds(1));
+    assert_eq!(requeues.len(), 1);
+    // The API server is unreachable.
+    for requeue in requeues {
+        rejected.retry(requeue);
     }
     assert_eq!(
-        waiting
-            .freed(&mut cache, Vec::new(), now + seconds(2))
+        rejected
+            .requeues(&mut cache, Vec::new(), now + seconds(2))
             .len(),
         1
     );
     assert_eq!(
-        waiting
-            .freed(&mut cache, Vec::new(), now + seconds(9))
+        rejected
+            .requeues(&mut cache, Vec::new(), now + seconds(9))
             .len(),
         0
     );
 }
 
-/// A node with two pods: NUMA node 0 keeps 1 CPU and 6 GiB, node 1 keeps 2 CPUs and 4 GiB.
-fn tight(now: Instant) -> (Node, Cache) {
-    let mut node = Node::new("a", "single-numa-node", "container");
-    let there = [("low", 2, "1Gi"), ("high", 2, "4Gi")];
-    let there = there.map(|(uid, cpus, memory)| found(uid, cpus, memory, Some("a"), "Running"));
-    for pod in &there {
-        assert!(node.admit(pod.asked.ask.pod()));
+/// A node with two pods: NUMA node 0 has 1 CPU and 6 GiB left, node 1 has 2 CPUs and 4 GiB.
+fn tight(now: Instant) -> (TestNode, Cache) {
+    let mut node = TestNode::new("a", "single-numa-node", "container");
+    let pods = [("low", 2, "1Gi"), ("high", 2, "4Gi")];
+    let pods =
+        pods.map(|(uid, cpus, memory)| observed_pod(uid, cpus, memory, Some("a"), "Running"));
+    for pod in &pods {
+        assert!(node.admit(pod.info.request.pod()));
     }
     let mut cache = cache(&[&node], now);
-    for pod in there {
-        cache.put_pod(pod, now);
+    for pod in pods {
+        cache.apply_pod(pod, now);
     }
     (node, cache)
 }
 
 #[test]
-fn a_place_that_hangs_on_who_leaves_first_is_not_promised() {
+fn a_pod_is_not_reserved_where_a_deletion_could_make_it_misfit() {
     let now = Instant::now();
     let (mut node, mut cache) = tight(now);
-    let asked =
-        |uid: &str, cpus: u32, memory: &str| found(uid, cpus, memory, None, "Pending").asked;
-    // It will be on node 1; but on node 0, where it takes memory from the next one, if `low` leaves before.
-    let first = asked("first", 2, "2Gi");
+    let info =
+        |uid: &str, cpus: u32, memory: &str| observed_pod(uid, cpus, memory, None, "Pending").info;
+    // `first` is placed on NUMA node 1; but if `low` is deleted before, on node 0, where it takes memory from `large`.
+    let first = info("first", 2, "2Gi");
     cache.reserve(&first, &"a".into(), now).expect("free");
-    let large = asked("large", 1, "6Gi");
-    let busy = Said::No(Class::Busy, reason::BUSY.to_owned());
-    assert_eq!(cache.filter(&large, &["a"]), [busy]);
+    let large = info("large", 1, "6Gi");
+    let no_headroom =
+        NodeVerdict::Rejected(RejectionClass::NoHeadroom, reason::NO_HEADROOM.to_owned());
+    assert_eq!(cache.filter(&large, &["a"]), [no_headroom]);
     let rejected = cache.reserve(&large, &"a".into(), now);
     assert!(
-        matches!(rejected, Err(NotReserved::NotFirm)),
+        matches!(rejected, Err(ReserveError::NoHeadroom)),
         "{rejected:?}"
     );
-    assert!(node.admit(first.ask.pod()));
-    let (name, heard) = node.report(now);
-    cache.put_report(&name, heard, now);
-    cache.reserve(&large, &"a".into(), now).expect("its place");
-    assert!(node.admit(large.ask.pod()));
+    assert!(node.admit(first.request.pod()));
+    let (name, report) = node.report(now);
+    cache.apply_report(&name, report, now);
+    cache.reserve(&large, &"a".into(), now).expect("room");
+    assert!(node.admit(large.request.pod()));
 }
 
 #[test]
-fn who_fits_on_one_numa_node_together_is_promised_at_once() {
+fn pods_that_fit_together_on_one_numa_node_are_reserved_at_once() {
     let now = Instant::now();
-    let node = Node::new("a", "restricted", "container");
+    let node = TestNode::new("a", "restricted", "container");
     let mut cache = cache(&[&node], now);
     // NUMA node 1 has four CPUs and 8 GiB.
     for (uid, cpus, memory) in [
@@ -484,23 +563,29 @@ fn who_fits_on_one_numa_node_together_is_promised_at_once() {
         ("second", 2, "2Gi"),
         ("third", 1, "2Gi"),
     ] {
-        let asked = found(uid, cpus, memory, None, "Pending").asked;
-        cache.reserve(&asked, &"a".into(), now).expect("free");
+        let info = observed_pod(uid, cpus, memory, None, "Pending").info;
+        cache.reserve(&info, &"a".into(), now).expect("free");
     }
-    assert_eq!(class(&mut cache, "fourth", 1, "a"), Some(Class::Busy));
-    // A promise that is taken back leaves what it would have taken.
+    assert_eq!(
+        class(&mut cache, "fourth", 1, "a"),
+        Some(RejectionClass::NoHeadroom)
+    );
+    // A released reservation gives its headroom back.
     cache.release(&"second".into(), now);
     assert_eq!(class(&mut cache, "fourth", 1, "a"), None);
-    assert_eq!(class(&mut cache, "fourth", 3, "a"), Some(Class::Busy));
+    assert_eq!(
+        class(&mut cache, "fourth", 3, "a"),
+        Some(RejectionClass::NoHeadroom)
+    );
 }
 
 #[test]
-fn a_place_that_hangs_on_who_leaves_first_is_promised_where_doubts_pass() {
+fn headroom_is_not_required_where_stale_reports_pass() {
     let now = Instant::now();
     let (_, mut cache) = tight(now);
     cache.set_policy(lenient(), now);
     for (uid, cpus, memory) in [("first", 2, "2Gi"), ("large", 1, "6Gi")] {
-        let asked = found(uid, cpus, memory, None, "Pending").asked;
-        cache.reserve(&asked, &"a".into(), now).expect("free");
+        let info = observed_pod(uid, cpus, memory, None, "Pending").info;
+        cache.reserve(&info, &"a".into(), now).expect("free");
     }
 }

@@ -95,7 +95,7 @@ impl PolicyResult {
                 let mut nodes = NodeSet::EMPTY;
                 for container in &assignment.containers {
                     for cpu in container.cpus.iter().flat_map(|cpus| cpus.iter()) {
-                        let place = node.rules.topology().location(cpu);
+                        let place = node.rules.topology().cpu_info(cpu);
                         nodes = nodes
                             | place.map_or(NodeSet::EMPTY, |place| NodeSet::single(place.node));
                     }

@@ -1,16 +1,16 @@
-//! Our part of an object among the parts of others.
+//! Merges the agent's fields into an object that other writers share.
 //!
-//! | part | ours |
+//! | part of the object | owned by the agent |
 //! |---|---|
-//! | labels, annotations | the keys that we set |
-//! | zones | the zones that we name: every field but the resources, and of those the ones that we name |
-//! | attributes of the object | those that we name |
-//! | `spec` | the members that we set, each as a whole |
-//! | every other field | as a whole, if we set it |
+//! | labels, annotations | the keys that it sets |
+//! | zones | the zones that it sets: all fields except `resources`, and of those the resources that it sets |
+//! | attributes of the object | the attributes that it sets |
+//! | `spec` | the members that it sets, each as a whole |
+//! | other fields | the fields that it sets, each as a whole |
 //!
-//! What we set earlier and set no longer is taken away, also by the agent's next life: the annotation
-//! [`OWNED`] says what is ours. Lists cannot be left to the server: in these definitions they are atomic, and an apply
-//! would take away the resources that others add to our zones.
+//! The annotation [`OWNED`] lists the owned fields, so that the agent removes fields it no longer sets, also after a
+//! restart. Server-side apply cannot be used: the lists of these resources are atomic, so an apply would remove the
+//! resources that other writers add to the agent's zones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,17 @@ use pinfold_kube::generation::GENERATION;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The annotation that says what in the object is ours.
+/// The annotation that lists the fields owned by the agent.
 pub const OWNED: &str = "pinfold.dev/owned";
 
-/// The node that an object is about, and goes away with.
+/// The Node object that owns a published object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeRef {
     pub(super) name: String,
     pub(super) uid: String,
 }
 
-/// What in an object is ours.
+/// The fields of an object that the agent owns.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Owned {
@@ -38,10 +38,10 @@ struct Owned {
     annotations: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     attributes: BTreeSet<String>,
-    /// Names of zones, with the names of resources.
+    /// Names of zones with the names of their resources.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     zones: BTreeMap<String, BTreeSet<String>>,
-    /// Members of `spec`.
+    /// Names of members of `spec`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     spec: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -86,11 +86,10 @@ impl Owned {
         }
     }
 
-    /// What an earlier report said; an annotation that cannot be read says nothing.
-    fn noted(found: &Value) -> Self {
-        let noted = found["metadata"]["annotations"][OWNED].as_str();
-        noted
-            .and_then(|noted| serde_json::from_str(noted).ok())
+    /// The owned fields that the object's annotation lists; none if the annotation is missing or invalid.
+    fn annotated(found: &Value) -> Self {
+        let text = found["metadata"]["annotations"][OWNED].as_str();
+        text.and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
     }
 
@@ -99,13 +98,13 @@ impl Owned {
     }
 }
 
-/// The members of a list with their names.
+/// The items of a list that have a name.
 fn named(list: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let members = list.as_array().into_iter().flatten();
     members.filter_map(|member| Some((member["name"].as_str()?, member)))
 }
 
-/// A new object: all of it ours.
+/// A new object with the agent's fields.
 pub(super) fn created(desired: &Value, node: &NodeRef, generation: u64) -> Value {
     let identity = desired.as_object().into_iter().flatten();
     let identity = identity.filter(|(key, _)| matches!(key.as_str(), "apiVersion" | "kind"));
@@ -121,10 +120,10 @@ pub(super) fn created(desired: &Value, node: &NodeRef, generation: u64) -> Value
     object
 }
 
-/// The object as it should be: ours as we want it, everything else as it is. The generation stays as it is.
-/// What was found must be a mapping with mapped `metadata`.
+/// The object `found` with the agent's fields set as in `desired`. Fields of other writers and the generation annotation
+/// are kept. `found` and its `metadata` must be JSON objects.
 pub(super) fn merged(found: &Value, desired: &Value, node: &NodeRef) -> Value {
-    let before = Owned::noted(found);
+    let before = Owned::annotated(found);
     let now = Owned::of(desired);
     let mut object = found.clone();
     let wanted = &desired["metadata"];
@@ -171,7 +170,7 @@ pub(super) fn merged(found: &Value, desired: &Value, node: &NodeRef) -> Value {
     object
 }
 
-/// Says which entry of the journal an object is of.
+/// Sets the annotation with the journal generation.
 pub(super) fn set_generation(object: &mut Value, generation: u64) {
     let annotations = &mut object["metadata"]["annotations"];
     if annotations.is_object() || annotations.is_null() {
@@ -179,7 +178,7 @@ pub(super) fn set_generation(object: &mut Value, generation: u64) {
     }
 }
 
-/// Sets or removes a member.
+/// Sets a member, or removes it if the wanted value is null.
 fn replace(object: &mut Value, key: &str, wanted: &Value) {
     let Some(members) = object.as_object_mut() else {
         return;
@@ -190,7 +189,7 @@ fn replace(object: &mut Value, key: &str, wanted: &Value) {
     }
 }
 
-/// Our members of a mapping. Something else in its place, which no server lets through, is replaced.
+/// Sets the owned members of a map. A value that is not a map, which no API server stores there, is replaced.
 fn members(found: &mut Value, before: &BTreeSet<String>, wanted: &Value) {
     if !found.is_object() {
         *found = Value::Object(Map::new());
@@ -203,7 +202,7 @@ fn members(found: &mut Value, before: &BTreeSet<String>, wanted: &Value) {
     }
 }
 
-/// Our members of a list of named things: others keep their place, ours keep theirs or come last.
+/// Sets the owned items of a list of named items. Existing items keep their position; new ones are appended.
 fn list(
     found: &mut Value,
     before: &BTreeSet<String>,
@@ -251,7 +250,8 @@ fn zone(found: &Value, before: &Owned, wanted: &Value) -> Value {
     zone
 }
 
-/// The object goes away with its node. A node that was made anew has another id.
+/// Sets the owner reference to the Node, so that the object is deleted with it. References to an earlier Node of the same
+/// name, which has another UID, are removed.
 fn owner(found: &mut Value, node: &NodeRef) {
     let mut owners = match found.take() {
         Value::Array(owners) => owners,
@@ -267,7 +267,7 @@ fn owner(found: &mut Value, node: &NodeRef) {
     *found = Value::Array(owners);
 }
 
-/// The merge patch (RFC 7386) from one object to another; `None` if they are the same.
+/// The merge patch (RFC 7386) from one object to another; `None` if they are equal.
 pub(super) fn patch(from: &Value, to: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (from, to) else {
         return (from != to).then(|| to.clone());

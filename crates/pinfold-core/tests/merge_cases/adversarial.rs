@@ -1,14 +1,14 @@
-//! Scenes made to be hard.
+//! Merge cases that are hard on purpose.
 
 use pinfold_core::hint::{Component, Preference, ResourceHints, Threshold, WideGroup};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
 
-use super::{Random, Scene, Shape, distances, family, node, nodes, provider};
+use super::{MergeCase, Random, Shape, distances, family, node, nodes, provider};
 
-/// Every node different, requests at 20 to 95 % of what is there, groups that overlap, kinds of memory that pull
-/// in opposite directions.
-pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> Scene {
+/// Every node different, requests at 20 to 95 % of the total, overlapping groups, kinds of memory of which nodes have
+/// much of one and little of the other.
+pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> MergeCase {
     let all = nodes(random, count, false);
     let mut hints = Vec::new();
     let part_of = |random: &mut Random, sum: u64| (sum * (20 + random.below(76)) / 100).max(1);
@@ -87,7 +87,7 @@ pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> S
         let memory = family([open].into_iter(), width, ResourceHints::DontCare);
         hints.extend(vec![memory; kinds]);
     }
-    Scene {
+    MergeCase {
         nodes: all,
         policy: TopologyPolicy::BestEffort,
         distances: shape.map(|shape| distances(random, all, shape)),

@@ -1,4 +1,4 @@
-//! The page about the agent lists what there is: every field of the configuration and every metric.
+//! Checks that `docs/node-agent.md` lists every field of the configuration and every metric.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,8 +13,8 @@ fn page() -> String {
 }
 
 #[test]
-fn the_table_of_the_configuration_is_the_one_of_the_program() {
-    let mut table = "| field | default | what it is for |\n|---|---|---|\n".to_owned();
+fn the_documented_configuration_fields_are_those_of_the_program() {
+    let mut table = "| field | default | description |\n|---|---|---|\n".to_owned();
     for field in FIELDS {
         let _ = writeln!(
             table,
@@ -29,8 +29,8 @@ fn the_table_of_the_configuration_is_the_one_of_the_program() {
 }
 
 #[test]
-fn the_table_of_metrics_is_the_one_of_the_program() {
-    let mut table = "| metric | kind | labels | what it says |\n|---|---|---|---|\n".to_owned();
+fn the_documented_metrics_are_those_of_the_program() {
+    let mut table = "| metric | type | labels | description |\n|---|---|---|---|\n".to_owned();
     for metric in ALL {
         let labels: Vec<String> = metric
             .labels

@@ -1,31 +1,31 @@
-//! Scenes as they are found in a data centre.
+//! Merge cases of realistic machines.
 
 use pinfold_core::hint::{Component, Preference, ResourceHints, Threshold, WideGroup};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 
-use super::{Random, Scene, Shape, distances, family, fewest, node, nodes, provider};
+use super::{MergeCase, Random, Shape, distances, family, fewest, node, nodes, provider};
 
-/// How busy a machine is.
+/// The load of a machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
-    /// Nothing runs; the request fits on one node.
+    /// No pods; the request fits on one node.
     Idle,
-    /// Nothing runs; the request needs two nodes.
+    /// No pods; the request needs two nodes.
     Wide,
     /// Random use of everything, requests of a third to a half of what is free.
     Crowded,
 }
 
-/// A machine as it would be found in a data centre: `resources` of them, from four on with two kinds of memory.
-/// With 34 nodes only the first two have CPUs and memory.
-pub fn machine_scene(
+/// A realistic machine with `resources` resources, from four on with two kinds of memory. With 34 nodes only the first
+/// two have CPUs and memory.
+pub fn machine_case(
     random: &mut Random,
     count: usize,
     resources: usize,
     load: Load,
     closest: bool,
-) -> Scene {
+) -> MergeCase {
     let all = nodes(random, count, false);
     let hosts = if count == 34 {
         nodes(random, 2, false)
@@ -96,7 +96,7 @@ pub fn machine_scene(
     hints.extend(vec![memory; kinds]);
 
     while hints.len() < resources {
-        // No two kinds of device are alike.
+        // No two kinds of device are equal.
         let per_node = 2 + hints.len() as u64;
         let mut devices = Threshold::new(0, all.iter().map(|node| (node, free(random, per_node))));
         if matches!(load, Load::Crowded) && random.chance(50) {
@@ -121,7 +121,7 @@ pub fn machine_scene(
         ));
     }
     hints.truncate(resources);
-    Scene {
+    MergeCase {
         nodes: all,
         policy: TopologyPolicy::Restricted,
         distances: closest.then(|| distances(random, all, Shape::Hierarchical)),

@@ -7,7 +7,7 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::remedy::{Alteration, OnEmptyNode, OptionOwner, Remedies, Remedy, RequestChange};
 
 use super::moves::{self, called};
-use super::words::{self, WIDTH, amount_of, bare, clip, wrap};
+use super::phrases::{self, WIDTH, amount_of, bare, clip, wrap};
 
 /// The remedies, and what would fit the empty machine; empty for an admitted pod.
 pub(super) fn list(remedies: &Remedies) -> String {
@@ -16,14 +16,14 @@ pub(super) fn list(remedies: &Remedies) -> String {
     }
     let mut text = String::new();
     if let OnEmptyNode::Never { largest } = &remedies.on_empty_node {
-        text.push_str("\nNever fits this machine as it is, even without other pods.\n");
+        text.push_str("\nDoes not fit this machine, even without other pods.\n");
         if largest
             .iter()
             .map(|remedy| &remedy.alteration)
             .ne(pod_changes(remedies))
         {
             text.push_str(&numbered(
-                "The most that would fit the empty machine",
+                "Largest amounts that fit the empty machine",
                 largest,
             ));
         }
@@ -31,9 +31,9 @@ pub(super) fn list(remedies: &Remedies) -> String {
     if remedies.fitting.is_empty() {
         let nothing = match remedies.complete {
             true => {
-                "Nothing that was looked for would fit: no other amount of one resource, no running pod that moves or leaves, no weaker rule."
+                "No remedy was found: no other amount of one resource, no move or eviction of running pods, no weaker policy."
             }
-            false => "Nothing was found that would fit, but not everything was tried.",
+            false => "No remedy was found, but not all were tried.",
         };
         text.push('\n');
         text.push_str(&wrap(nothing, 0));
@@ -41,7 +41,7 @@ pub(super) fn list(remedies: &Remedies) -> String {
     }
     text.push_str(&numbered("What would fit", &remedies.fitting));
     if !remedies.complete {
-        text.push_str("Not everything was tried; smaller changes may do.\n");
+        text.push_str("Not all changes were tried; smaller ones may fit.\n");
     }
     text
 }
@@ -67,12 +67,15 @@ fn numbered(title: &str, remedies: &[Remedy]) -> String {
 
 fn what(alteration: &Alteration) -> String {
     match alteration {
-        Alteration::Request(asks) => match &asks[..] {
-            [ask] => one(ask),
-            asks => {
-                let parts = asks.iter().map(|ask| {
-                    let container = ask.container.as_ref().map_or("pod", |name| name.as_str());
-                    format!("{container} {}", ask.to)
+        Alteration::Request(changes) => match &changes[..] {
+            [change] => one(change),
+            changes => {
+                let parts = changes.iter().map(|change| {
+                    let container = change
+                        .container
+                        .as_ref()
+                        .map_or("pod", |name| name.as_str());
+                    format!("{container} {}", change.to)
                 });
                 format!(
                     "CPUs of all containers: {}",
@@ -84,7 +87,7 @@ fn what(alteration: &Alteration) -> String {
         Alteration::Evict(pods) => {
             let names: Vec<&str> = pods.iter().map(called).collect();
             format!(
-                "without {} {}",
+                "evict {} {}",
                 if pods.len() == 1 { "pod" } else { "pods" },
                 names.join(", ")
             )
@@ -101,17 +104,17 @@ fn what(alteration: &Alteration) -> String {
     }
 }
 
-fn one(ask: &RequestChange) -> String {
-    let whose = match &ask.container {
+fn one(change: &RequestChange) -> String {
+    let whose = match &change.container {
         Some(name) => format!("container {name}"),
         None => "the pod".to_owned(),
     };
-    let from = match ask.manager {
-        ResourceManager::Device => ask.from.to_string(),
-        ResourceManager::Cpu | ResourceManager::Memory => amount_of(ask.manager, ask.from),
+    let from = match change.manager {
+        ResourceManager::Device => change.from.to_string(),
+        ResourceManager::Cpu | ResourceManager::Memory => amount_of(change.manager, change.from),
     };
-    let to = bare(ask.manager, ask.to);
-    format!("{} of {whose}: {to} instead of {from}", ask.resource)
+    let to = bare(change.manager, change.to);
+    format!("{} of {whose}: {to} instead of {from}", change.resource)
 }
 
 /// The NUMA nodes of an assignment in parentheses; empty without an affinity.
@@ -124,6 +127,6 @@ fn place(assignment: &Assignment) -> String {
     let preferred = aligned().all(|(_, preferred)| preferred);
     match nodes.is_empty() {
         true => String::new(),
-        false => format!(" ({})", words::aligned(nodes, preferred)),
+        false => format!(" ({})", phrases::aligned(nodes, preferred)),
     }
 }

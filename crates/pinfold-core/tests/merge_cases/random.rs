@@ -1,4 +1,4 @@
-//! Scenes of every kind: what each manager says, what none would say, and lists.
+//! Random merge cases: hints that the managers produce, hints that none produces, and lists.
 
 use pinfold_core::hint::{
     Component, Family, Hint, Preference, ResourceHints, SocketRule, Threshold, WideGroup,
@@ -6,7 +6,7 @@ use pinfold_core::hint::{
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 
-use super::{Random, SHAPES, Scene, distances, family, fewest, node, nodes, provider};
+use super::{MergeCase, Random, SHAPES, distances, family, fewest, node, nodes, provider};
 
 fn cpu(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     let universe = if random.chance(75) {
@@ -82,7 +82,7 @@ fn device(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     if universe.len() > 1 {
         for _ in 0..random.below(4) {
             let nodes = match random.chance(50) {
-                // Blocks of neighbours, disjoint or nested.
+                // Blocks of adjacent nodes, disjoint or nested.
                 true => {
                     let size = [2, 4][random.below(2) as usize];
                     let first = random.below(universe.len() as u64) as usize / size * size;
@@ -189,7 +189,7 @@ fn memory(random: &mut Random, all: NodeSet, largest: u64) -> Vec<ResourceHints>
     vec![hints; kinds]
 }
 
-/// A union of parts that no manager would make.
+/// A union of components that no manager produces.
 fn odd(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     let mut parts = Vec::new();
     for _ in 0..random.between(1, 3) {
@@ -254,18 +254,18 @@ fn list(random: &mut Random, all: NodeSet) -> ResourceHints {
     ResourceHints::List(hints)
 }
 
-/// What a random scene is made of.
+/// The parameters of a random case.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     pub nodes: (usize, usize),
     pub most_resources: usize,
     pub sparse: bool,
-    /// Capacities are heavily weighted towards 0 to 3: ties and tight fits find the mistakes.
+    /// Capacities are mostly 0 to 3: ties and tight fits find the most errors.
     pub largest: u64,
     pub lists: bool,
 }
 
-pub fn scene(random: &mut Random, recipe: Recipe) -> Scene {
+pub fn case(random: &mut Random, recipe: Recipe) -> MergeCase {
     let count = random.between(recipe.nodes.0, recipe.nodes.1);
     let nodes = nodes(random, count, recipe.sparse);
     let mut hints = Vec::new();
@@ -293,7 +293,7 @@ pub fn scene(random: &mut Random, recipe: Recipe) -> Scene {
     };
     let shape = SHAPES[random.below(5) as usize];
     let distances = random.chance(40).then(|| distances(random, nodes, shape));
-    Scene {
+    MergeCase {
         nodes,
         policy,
         distances,

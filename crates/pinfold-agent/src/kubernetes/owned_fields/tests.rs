@@ -55,7 +55,7 @@ fn apply(target: &Value, patch: &Value) -> Value {
 }
 
 #[test]
-fn a_new_object_is_all_ours_and_goes_away_with_its_node() {
+fn a_new_object_is_owned_by_the_agent_and_its_node() {
     let object = created(&report(), &node(), 7);
     let meta = &object["metadata"];
     assert_eq!(meta["annotations"][GENERATION], "7");
@@ -68,7 +68,7 @@ fn a_new_object_is_all_ours_and_goes_away_with_its_node() {
 }
 
 #[test]
-fn what_others_added_survives_every_change_of_ours() {
+fn fields_of_other_writers_are_kept() {
     let mut there = created(&report(), &node(), 1);
     there["metadata"]["labels"]["theirs"] = "label".into();
     there["metadata"]["annotations"]["theirs"] = "annotation".into();
@@ -106,7 +106,7 @@ fn what_others_added_survives_every_change_of_ours() {
 }
 
 #[test]
-fn what_we_no_longer_say_is_taken_away_and_nothing_else() {
+fn only_fields_that_the_agent_no_longer_sets_are_removed() {
     let mut there = created(&report(), &node(), 1);
     push(
         &mut there["zones"][0]["resources"],
@@ -135,7 +135,7 @@ fn what_we_no_longer_say_is_taken_away_and_nothing_else() {
 }
 
 #[test]
-fn a_node_that_was_made_anew_owns_its_object_again() {
+fn a_recreated_node_becomes_the_owner() {
     let there = created(&report(), &node(), 1);
     let anew = NodeRef {
         uid: "another".to_owned(),
@@ -148,7 +148,7 @@ fn a_node_that_was_made_anew_owns_its_object_again() {
 }
 
 #[test]
-fn members_of_a_spec_are_replaced_as_a_whole() {
+fn members_of_spec_are_replaced_as_a_whole() {
     let wanted = |cpus: Value| {
         json!({
             "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
@@ -168,7 +168,7 @@ fn members_of_a_spec_are_replaced_as_a_whole() {
 }
 
 #[test]
-fn a_patch_leads_from_what_is_there_to_what_should_be() {
+fn applying_the_patch_gives_the_wanted_object() {
     let mut there = created(&report(), &node(), 1);
     there["metadata"]["annotations"]["theirs"] = "x".into();
     let mut wanted = report();
@@ -184,7 +184,7 @@ fn a_patch_leads_from_what_is_there_to_what_should_be() {
 }
 
 #[test]
-fn an_object_that_makes_no_sense_is_put_right_without_a_panic() {
+fn an_invalid_object_is_repaired_without_a_panic() {
     for odd in [
         json!(null),
         json!(1),

@@ -1,11 +1,11 @@
-//! What sound decisions promise on any machine, however uneven.
+//! Properties of sound decisions on any machine, however uneven.
 
 use proptest::prelude::*;
 
 use super::machines::{CoreShape, container, fresh, pod, policy, sidecar, topology};
 use crate::cpu::{
-    CpuEdit, CpuError, CpuOptions, CpuOrder, CpuState, PackingOptions, StaticCpus, TakeError,
-    take_distributed, take_packed,
+    CpuEdit, CpuError, CpuOptions, CpuSortingStrategy, CpuState, PackingOptions, StaticCpus,
+    TakeError, take_distributed, take_packed,
 };
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
@@ -39,7 +39,7 @@ fn some_of(all: &CpuSet, pick: u64) -> CpuSet {
     all.iter().filter(picked).collect()
 }
 
-/// What happens on a node.
+/// The events of a node.
 #[derive(Clone, Debug)]
 enum Event {
     Add {
@@ -85,10 +85,10 @@ impl Node {
     fn admit(&mut self, pod: &Pod, affinity: Option<NodeSet>) -> Result<(), CpuError> {
         let mut reusable = CpuSet::new();
         for container in pod.all_containers() {
-            let (state, wish) = (&self.state, &reusable);
+            let (state, available) = (&self.state, &reusable);
             let grant = self
                 .policy
-                .allocate(state, wish, affinity, pod, container)?;
+                .allocate(state, available, affinity, pod, container)?;
             reusable = grant.reusable.unwrap_or(reusable);
             self.apply(grant.edits);
         }
@@ -114,7 +114,7 @@ impl Node {
 
 proptest! {
     #[test]
-    fn exactly_the_cpus_asked_for_come_out_of_those_available(
+    fn exactly_the_requested_number_of_available_cpus_is_taken(
         shape in machines(),
         pick in any::<u64>(),
         count in 0..40_usize,
@@ -124,7 +124,7 @@ proptest! {
     ) {
         let machine = topology(&shape);
         let available = some_of(machine.all(), pick);
-        let order = if spread { CpuOrder::Spread } else { CpuOrder::Packed };
+        let order = if spread { CpuSortingStrategy::Spread } else { CpuSortingStrategy::Packed };
         let packing = PackingOptions { order, align_by_cache };
         for fidelity in [Fidelity::Exact, Fidelity::Sound] {
             let packed = take_packed(&machine, &available, count, packing, fidelity);
@@ -226,7 +226,7 @@ proptest! {
                     let mask = hint.mask.unwrap();
                     let cpus = allocate(Some(mask)).unwrap().cpus.unwrap();
                     for cpu in &cpus {
-                        let place = policy.topology().location(cpu).unwrap();
+                        let place = policy.topology().cpu_info(cpu).unwrap();
                         prop_assert!(mask.contains(place.node));
                     }
                 }

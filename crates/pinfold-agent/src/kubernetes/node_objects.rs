@@ -1,39 +1,39 @@
-//! [`Report`]: the objects in which this node tells the cluster about itself.
+//! [`NodeReport`]: the objects that the agent publishes about its node.
 
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, NrtVersion};
 use pinfold_kube::volcano::{self, Numatopology};
 use serde_json::Value;
 
-/// Everything there is to say at one moment.
+/// The objects of one journal generation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// The number of the journal's last entry.
+pub struct NodeReport {
+    /// Number of the last journal entry.
     pub generation: u64,
-    /// The objects; at most one of a kind.
-    pub objects: Vec<Object>,
+    /// The objects, at most one of each resource.
+    pub objects: Vec<NodeObject>,
 }
 
-/// One object, in every version that somebody may want it in.
+/// A custom resource in every API version that the agent can write.
 ///
-/// A custom resource has one object of a name, however many versions are served: what is written in one version is read
-/// in all of them. So an object is written once, in the first of its forms that the cluster serves.
+/// The API server stores one object per name, whatever versions it serves, and converts it for readers. So an object is
+/// written once, in the first of these versions that the server has.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Object {
+pub struct NodeObject {
     pub(super) group: &'static str,
     pub(super) plural: &'static str,
-    pub(super) forms: Vec<Form>,
+    pub(super) versions: Vec<ObjectVersion>,
 }
 
-/// An object in one version.
+/// An object in one API version.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Form {
+pub(super) struct ObjectVersion {
     pub(super) version: &'static str,
     pub(super) body: Value,
 }
 
-impl Object {
-    /// A NodeResourceTopology. In v1alpha2 it states policy and scope in both ways: as attributes, and in the word that
-    /// readers of v1alpha1 know. Koordinator's annotations are the same in both.
+impl NodeObject {
+    /// A NodeResourceTopology. The version v1alpha2 has policy and scope both as attributes and in `topologyPolicies`,
+    /// for readers of v1alpha1. Koordinator's annotations are the same in both versions.
     #[must_use]
     pub fn topology(topology: &NodeResourceTopology) -> Self {
         let first = topology.converted(NrtVersion::V1Alpha1);
@@ -41,18 +41,18 @@ impl Object {
         second
             .topology_policies
             .clone_from(&first.topology_policies);
-        let form = |version, topology: &NodeResourceTopology| Form {
+        let form = |version, topology: &NodeResourceTopology| ObjectVersion {
             version,
             body: serde_json::to_value(topology.content()).unwrap_or_default(),
         };
         Self {
             group: node_resource_topology::GROUP,
             plural: "noderesourcetopologies",
-            forms: vec![form("v1alpha2", &second), form("v1alpha1", &first)],
+            versions: vec![form("v1alpha2", &second), form("v1alpha1", &first)],
         }
     }
 
-    /// A Numatopology of Volcano.
+    /// Volcano's Numatopology.
     #[must_use]
     pub fn numatopology(topology: &Numatopology) -> Self {
         let (group, version) = volcano::API_VERSION
@@ -62,11 +62,11 @@ impl Object {
         Self {
             group,
             plural: "numatopologies",
-            forms: vec![Form { version, body }],
+            versions: vec![ObjectVersion { version, body }],
         }
     }
 
-    /// `noderesourcetopologies.topology.node.k8s.io`.
+    /// The resource's full name, such as `noderesourcetopologies.topology.node.k8s.io`.
     pub(super) fn resource(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }

@@ -1,4 +1,4 @@
-//! Names for pods that are known by id, and places for devices.
+//! Matches pods of the state files with their names in the podresources API, and adds NUMA nodes to devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_kube::state::StateFiles;
 
-/// The name of a pod in its namespace.
+/// Namespace and name of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodName {
     /// The namespace.
@@ -23,33 +23,33 @@ impl fmt::Display for PodName {
     }
 }
 
-/// Who is who.
+/// The result of matching pods with names.
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct PodNames {
     /// The names of pods in the state files.
     pub(super) names: BTreeMap<PodUid, PodName>,
-    /// Pods that hold something, but not by the state files.
+    /// Pods with exclusive resources that are not in the state files.
     pub(super) unknown: Vec<PodName>,
-    /// Pods that hold nothing for themselves alone.
+    /// Pods without exclusive CPUs or devices.
     pub(super) sharing: Vec<PodName>,
 }
 
-/// Something that only one container can hold at a time.
+/// A CPU or device that only one container can hold at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Exclusive {
+enum ExclusiveResource {
     Cpu(i64),
     Device(String, String),
 }
 
-/// What a container of this name holds.
-type Holding = BTreeMap<String, BTreeSet<Exclusive>>;
+/// The exclusive resources of a pod's containers, by container name.
+type HeldByContainer = BTreeMap<String, BTreeSet<ExclusiveResource>>;
 
-/// Finds the names of the pods in the state files. The pod that has the same CPUs or devices in a container of the
-/// same name is the same pod, unless another container of it holds something else. Pods that hold memory only stay
-/// without a name: other pods may hold as much.
-pub(super) fn named(files: &StateFiles, pods: &[api::PodResources]) -> Named {
+/// Finds the names of the pods in the state files. Two pods are the same if a container of the same name holds the same
+/// CPUs or devices, and no other container holds different ones. Pods that hold only memory remain unnamed, because
+/// other pods may hold the same amount.
+pub(super) fn named(files: &StateFiles, pods: &[api::PodResources]) -> PodNames {
     let known = holdings(files);
-    let mut owners: BTreeMap<(&str, &Exclusive), &PodUid> = BTreeMap::new();
+    let mut owners: BTreeMap<(&str, &ExclusiveResource), &PodUid> = BTreeMap::new();
     for (uid, containers) in &known {
         for (container, held) in containers {
             for one in held {
@@ -57,7 +57,7 @@ pub(super) fn named(files: &StateFiles, pods: &[api::PodResources]) -> Named {
             }
         }
     }
-    let mut named = Named::default();
+    let mut named = PodNames::default();
     for pod in pods {
         let name = PodName {
             namespace: pod.namespace.clone(),
@@ -75,7 +75,7 @@ pub(super) fn named(files: &StateFiles, pods: &[api::PodResources]) -> Named {
         let owner = held.iter().find_map(|one| owners.get(one));
         let is_same = |uid: &&&PodUid| {
             let known = known.get(**uid);
-            let agrees = |(container, held): (&String, &BTreeSet<Exclusive>)| {
+            let agrees = |(container, held): (&String, &BTreeSet<ExclusiveResource>)| {
                 let known = known.and_then(|known| known.get(container));
                 known.map_or(held.is_empty(), |known| known == held)
             };
@@ -91,13 +91,15 @@ pub(super) fn named(files: &StateFiles, pods: &[api::PodResources]) -> Named {
     named
 }
 
-/// What containers hold by the state files.
-fn holdings(files: &StateFiles) -> BTreeMap<PodUid, Holding> {
-    let mut known: BTreeMap<PodUid, Holding> = BTreeMap::new();
+/// The exclusive resources of containers in the state files.
+fn holdings(files: &StateFiles) -> BTreeMap<PodUid, HeldByContainer> {
+    let mut known: BTreeMap<PodUid, HeldByContainer> = BTreeMap::new();
     for (uid, containers) in files.cpus.iter().flat_map(|file| &file.containers) {
         let pod = known.entry(uid.clone()).or_default();
         for (container, cpus) in containers {
-            let cpus = cpus.iter().map(|cpu| Exclusive::Cpu(cpu.get().into()));
+            let cpus = cpus
+                .iter()
+                .map(|cpu| ExclusiveResource::Cpu(cpu.get().into()));
             let held = pod.entry(container.to_string()).or_default();
             held.extend(cpus);
         }
@@ -107,46 +109,52 @@ fn holdings(files: &StateFiles) -> BTreeMap<PodUid, Holding> {
         let held = pod.entry(entry.container.to_string()).or_default();
         let ids = entry.devices.values().flatten();
         let resource = entry.resource.as_str();
-        held.extend(ids.map(|id| Exclusive::Device(resource.to_owned(), id.clone())));
+        held.extend(ids.map(|id| ExclusiveResource::Device(resource.to_owned(), id.clone())));
     }
     known
 }
 
-/// What containers hold by pod resources.
-fn listed(pod: &api::PodResources) -> Holding {
-    let mut listed = Holding::new();
+/// The exclusive resources of containers in the podresources API.
+fn listed(pod: &api::PodResources) -> HeldByContainer {
+    let mut listed = HeldByContainer::new();
     for container in &pod.containers {
         let held = listed.entry(container.name.clone()).or_default();
-        held.extend(container.cpu_ids.iter().copied().map(Exclusive::Cpu));
+        held.extend(
+            container
+                .cpu_ids
+                .iter()
+                .copied()
+                .map(ExclusiveResource::Cpu),
+        );
         for devices in &container.devices {
             let resource = &devices.resource_name;
             let ids = devices.device_ids.iter();
-            held.extend(ids.map(|id| Exclusive::Device(resource.clone(), id.clone())));
+            held.extend(ids.map(|id| ExclusiveResource::Device(resource.clone(), id.clone())));
         }
     }
     listed
 }
 
-/// The devices on offer with the places that pod resources know. Every device that they list works; the others are
-/// as the state files have them.
+/// Adds the NUMA nodes of the podresources API to the devices of the state files. A device that the API lists is healthy;
+/// the others keep their state.
 pub(super) fn located(
     mut offers: BTreeMap<ResourceName, AdvertisedDevices>,
     listed: &[api::ContainerDevices],
 ) -> BTreeMap<ResourceName, AdvertisedDevices> {
-    let mut places: BTreeMap<(&str, &str), Option<Vec<i64>>> = BTreeMap::new();
+    let mut nodes_by_device: BTreeMap<(&str, &str), Option<Vec<i64>>> = BTreeMap::new();
     for devices in listed {
         for id in &devices.device_ids {
             let key = (devices.resource_name.as_str(), id.as_str());
-            let place = places.entry(key).or_default();
+            let numa = nodes_by_device.entry(key).or_default();
             for node in devices.topology.iter().flat_map(|topology| &topology.nodes) {
-                let nodes = place.get_or_insert_default();
+                let nodes = numa.get_or_insert_default();
                 if !nodes.contains(&node.id) {
                     nodes.push(node.id);
                 }
             }
         }
     }
-    for ((resource, id), numa) in places {
+    for ((resource, id), numa) in nodes_by_device {
         let offer = offers.entry(resource.into()).or_default();
         let healthy = true;
         offer.insert(id.into(), Device { numa, healthy });

@@ -5,7 +5,7 @@ use pinfold_core::explanation::{Alignment, MemoryGrouping, NodeFacts, ResourceFa
 use pinfold_core::merge::{HintSummary, MergeRule, NoPreferred};
 use pinfold_core::policy::TopologyPolicy;
 
-use super::words::{amount_of, bare, nodes, plural};
+use super::phrases::{amount_of, bare, nodes, plural};
 
 /// The maximum number of NUMA nodes listed in a sentence.
 const LISTED: usize = 8;
@@ -15,7 +15,7 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let place = alignment
         .hint
         .mask
-        .map_or_else(|| "any NUMA node will do".to_owned(), nodes);
+        .map_or_else(|| "any NUMA node fits".to_owned(), nodes);
     let merge = &alignment.merge;
     let closest = match merge.distance {
         Some(distance) if distance.sum == distance.at_least => ", the closest such nodes",
@@ -25,16 +25,16 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
     let why = match merge.decided_by {
         MergeRule::NoPolicy => return "not aligned: the policy is none".to_owned(),
         MergeRule::Preferred if alignment.hint.mask.is_none() => return place,
-        MergeRule::Preferred => return format!("{place}: every resource prefers that{closest}"),
+        MergeRule::Preferred => return format!("all resources fit {place}{closest}"),
         MergeRule::BestWidth => {
-            format!("{place}: {best}, as few as the neediest resource can do with{closest}")
+            format!("{place}: {best}, the fewest that fit the most demanding resource{closest}")
         }
-        MergeRule::Narrower => format!(
-            "{place}: the neediest resource needs {best}, but all have no more than this in common"
-        ),
-        MergeRule::Wider => format!("{place}: nothing of {best} or fewer suits all"),
+        MergeRule::Narrower => {
+            format!("{place}: one resource needs {best}, but the resources have no more in common")
+        }
+        MergeRule::Wider => format!("{place}: no set of {best} or fewer fits all resources"),
         MergeRule::NoCommonNode => {
-            "the resources have no NUMA node in common; they go wherever they fit".to_owned()
+            "the resources have no NUMA node in common; each is allocated where it fits".to_owned()
         }
     };
     format!("{why}; not preferred: {}", not_preferred(policy, alignment))
@@ -42,14 +42,14 @@ pub(super) fn placed(policy: TopologyPolicy, alignment: &Alignment) -> String {
 
 /// Why no NUMA nodes are preferred by all resources.
 pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> String {
-    let named = |place: usize| match facts_of(alignment, place) {
+    let named = |index: usize| match facts_of(alignment, index) {
         Some(facts) => facts.resource.to_string(),
-        None => manager_of(alignment, place).to_owned(),
+        None => manager_of(alignment, index).to_owned(),
     };
     match alignment.merge.no_preferred {
         Some(NoPreferred::Unsatisfiable { resource }) => match facts_of(alignment, resource) {
             Some(facts) => cannot(facts),
-            None => format!("{} cannot be had", named(resource)),
+            None => format!("{} is not available", named(resource)),
         },
         Some(NoPreferred::PrefersNothing { resource }) => match facts_of(alignment, resource) {
             Some(facts) if policy == TopologyPolicy::SingleNumaNode => lack(alignment, facts, 1),
@@ -72,7 +72,7 @@ pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> St
             None => format!("{} needs more NUMA nodes than it prefers", named(resource)),
         },
         Some(NoPreferred::DifferentWidths { resource, other }) => {
-            let width = |place| facts_of(alignment, place).and_then(preferred_width);
+            let width = |index| facts_of(alignment, index).and_then(preferred_width);
             match (width(resource), width(other)) {
                 (Some(one), Some(two)) => format!(
                     "{} prefers {}, but {} prefers {two}",
@@ -85,26 +85,26 @@ pub(super) fn not_preferred(policy: TopologyPolicy, alignment: &Alignment) -> St
         }
         Some(NoPreferred::NoCommonMask) => no_common(alignment),
         Some(NoPreferred::BudgetExhausted) => {
-            "no NUMA nodes that all resources prefer were found within the step budget; there may be some".to_owned()
+            "no NUMA nodes that all resources prefer were found within the step budget; some may exist".to_owned()
         }
         None => "the resources cannot be aligned".to_owned(),
     }
 }
 
-fn facts_of(alignment: &Alignment, place: usize) -> Option<&ResourceFacts> {
+fn facts_of(alignment: &Alignment, index: usize) -> Option<&ResourceFacts> {
     alignment
         .resources
         .iter()
-        .find(|facts| facts.merge_index == Some(place))
+        .find(|facts| facts.merge_index == Some(index))
 }
 
 /// The name of a resource of which only the manager is known.
-fn manager_of(alignment: &Alignment, place: usize) -> &'static str {
+fn manager_of(alignment: &Alignment, index: usize) -> &'static str {
     let provider = alignment
         .merge
         .resources
-        .get(place)
-        .map(|brought| brought.provider);
+        .get(index)
+        .map(|resource| resource.provider);
     match provider.and_then(|provider| ResourceManager::ALL.get(provider)) {
         Some(ResourceManager::Device) => "a device",
         Some(ResourceManager::Cpu) => "cpu",
@@ -127,7 +127,7 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
     let (requested, manager) = (amount_of(facts.manager, facts.requested), facts.manager);
     if facts.free >= facts.requested {
         return format!(
-            "no set of NUMA nodes can serve {requested} of {}",
+            "no set of NUMA nodes fits {requested} of {}",
             facts.resource
         );
     }
@@ -150,7 +150,7 @@ pub(super) fn cannot(facts: &ResourceFacts) -> String {
 
 /// Why no `width` NUMA nodes fit a resource.
 fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
-    let who = match width {
+    let subject = match width {
         1 => "no single NUMA node".to_owned(),
         more => format!("no {more} NUMA nodes together"),
     };
@@ -172,7 +172,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         .take(width)
         .fold(0, |sum: u64, &free| sum.saturating_add(free));
     if best < facts.requested {
-        return format!("{who} {has} {unit}: {}", each(facts));
+        return format!("{subject} {has} {unit}: {}", each(facts));
     }
     // There is enough, but memory groups prevent its use.
     let bound = facts
@@ -181,7 +181,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         .filter(|node| node.grouping != MemoryGrouping::Unrestricted);
     let bound: Vec<String> = bound.take(LISTED).map(binding).collect();
     if !bound.is_empty() {
-        return format!("{who} can be used for {unit}: {}", bound.join(", "));
+        return format!("{subject} can be used for {unit}: {}", bound.join(", "));
     }
     let others: Vec<&ResourceFacts> = alignment
         .resources
@@ -191,7 +191,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
         })
         .collect();
     match others.len() {
-        0 | 1 => format!("{who} can serve {unit}: {}", each(facts)),
+        0 | 1 => format!("{subject} fits {unit}: {}", each(facts)),
         _ => {
             let all: Vec<String> = others
                 .iter()
@@ -203,7 +203,7 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
                     )
                 })
                 .collect();
-            format!("{who} {has} {} together", all.join(" and "))
+            format!("{subject} {has} {} together", all.join(" and "))
         }
     }
 }
@@ -211,9 +211,12 @@ fn lack(alignment: &Alignment, facts: &ResourceFacts, width: usize) -> String {
 /// How allocated memory restricts the use of a node.
 pub(super) fn binding(node: &NodeFacts) -> String {
     match node.grouping {
-        MemoryGrouping::Unrestricted => format!("node {} can be used freely", node.node),
+        MemoryGrouping::Unrestricted => format!("node {} is unrestricted", node.node),
         MemoryGrouping::SingleNodeOnly => {
-            format!("node {} is in use and can only be used alone", node.node)
+            format!(
+                "node {} has single-node assignments and can only be used alone",
+                node.node
+            )
         }
         MemoryGrouping::Group(group) => format!(
             "node {} can only be used as part of {}",
@@ -248,7 +251,7 @@ pub(super) fn each(facts: &ResourceFacts) -> String {
 
 /// All resources prefer some NUMA nodes, but not the same ones.
 fn no_common(alignment: &Alignment) -> String {
-    let wishes = alignment
+    let fitting = alignment
         .resources
         .iter()
         .filter(|facts| preferred_width(facts) == Some(1));
@@ -264,9 +267,9 @@ fn no_common(alignment: &Alignment) -> String {
             nodes(usable.map(|node| node.node).collect())
         )
     };
-    let wishes: Vec<String> = wishes.map(hints).collect();
-    match wishes.len() {
+    let fitting: Vec<String> = fitting.map(hints).collect();
+    match fitting.len() {
         0 | 1 => "no set of NUMA nodes is preferred by all resources".to_owned(),
-        _ => format!("no NUMA node suits all resources: {}", wishes.join(", ")),
+        _ => format!("no NUMA node fits all resources: {}", fitting.join(", ")),
     }
 }

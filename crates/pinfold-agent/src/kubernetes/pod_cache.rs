@@ -1,4 +1,4 @@
-//! [`PodSpecs`]: the pods of this node as the API server knows them, for whoever must not wait for it.
+//! [`PodCache`]: the specifications of the pods that are bound to this node, kept up to date by a watch.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,48 +10,49 @@ use pinfold_kube::manifest::Document;
 use pinfold_kube::pod::{self, PodObject};
 use serde_json::Value;
 
-/// The longest that anybody waits for a pod: a runtime gives its plugins two seconds for everything.
+/// Longest wait for a pod's watch event: runtimes give an NRI plugin two seconds per request.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// The most pods of one node that are kept.
+/// Largest number of cached pods.
 pub const MAX_PODS: usize = 2048;
 
-/// The kubelet's name for a pod that it has from a file; the API server has another one for its mirror.
+/// Annotation of a mirror pod: the UID that the kubelet gave to the static pod. The mirror pod itself has another UID.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The pods of this node. All copies are the same.
+/// The pods that are bound to this node. Clones share one cache.
 #[derive(Clone, Debug, Default)]
-pub struct PodSpecs {
-    shared: Arc<Shared>,
+pub struct PodCache {
+    shared: Arc<SharedPods>,
 }
 
-/// A pod of this node.
+/// A pod that is bound to this node.
 #[derive(Clone, Debug)]
-pub struct KnownPod {
-    /// What it asks for, and its words.
+pub struct CachedPod {
+    /// Its requests, labels and annotations.
     pub object: Arc<PodObject>,
-    /// The names of its containers by the ids that the runtime knows them by, as far as its status tells.
+    /// Names of its containers by the runtime's container ids, from the pod's status.
     pub containers: BTreeMap<String, ContainerName>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedPods {
+    state: Mutex<CacheState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    pods: HashMap<PodUid, KnownPod>,
-    /// All pods were listed at least once.
-    known: bool,
+struct CacheState {
+    pods: HashMap<PodUid, CachedPod>,
+    /// Whether the first list has completed.
+    synced: bool,
 }
 
-impl PodSpecs {
-    /// The pod that the runtime knows by this id. Waits for it to be heard of, at most [`LONGEST_WAIT`].
+impl PodCache {
+    /// The pod with this UID, which is the UID that the runtime has. If it is not in the cache yet, waits for its watch
+    /// event for `wait`, but at most [`LONGEST_WAIT`].
     #[must_use]
     pub fn get(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
         let state = self.state();
-        let missing = |state: &mut State| !state.pods.contains_key(uid);
+        let missing = |state: &mut CacheState| !state.pods.contains_key(uid);
         let (state, _) = self
             .shared
             .changed
@@ -60,52 +61,52 @@ impl PodSpecs {
         state.pods.get(uid).map(|pod| pod.object.clone())
     }
 
-    /// All pods in the order of their ids; `None` until they were listed for the first time.
+    /// All pods in the order of their UIDs; `None` until the first list has completed.
     #[must_use]
-    pub fn all(&self) -> Option<Vec<KnownPod>> {
+    pub fn all(&self) -> Option<Vec<CachedPod>> {
         let state = self.state();
         let mut pods: Vec<_> = state
-            .known
+            .synced
             .then(|| state.pods.values().cloned().collect())?;
         drop(state);
-        pods.sort_by(|one: &KnownPod, other| one.object.pod.uid.cmp(&other.object.pod.uid));
+        pods.sort_by(|one: &CachedPod, other| one.object.pod.uid.cmp(&other.object.pod.uid));
         Some(pods)
     }
 
-    /// The map is changed in single steps, so a panic elsewhere leaves it whole.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the state, also after a panic: no change of the map is left half done.
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are all pods.
-    pub(super) fn replace(&self, pods: HashMap<PodUid, KnownPod>) {
+    /// Replaces all pods by those of a complete list.
+    pub(super) fn replace(&self, pods: HashMap<PodUid, CachedPod>) {
         let mut state = self.state();
         state.pods = pods;
-        state.known = true;
+        state.synced = true;
         drop(state);
         self.shared.changed.notify_all();
     }
 
-    /// A pod is there, or is different. Says whether there was room for it.
-    pub(super) fn put(&self, uid: PodUid, pod: KnownPod) -> bool {
+    /// Adds or updates a pod. Returns false if the cache is full.
+    pub(super) fn put(&self, uid: PodUid, pod: CachedPod) -> bool {
         let mut state = self.state();
-        let room = state.pods.len() < MAX_PODS || state.pods.contains_key(&uid);
-        if room {
+        let fits = state.pods.len() < MAX_PODS || state.pods.contains_key(&uid);
+        if fits {
             state.pods.insert(uid, pod);
         }
         drop(state);
         self.shared.changed.notify_all();
-        room
+        fits
     }
 
-    /// A pod is gone.
-    pub(super) fn forget(&self, uid: &PodUid) {
+    /// Removes a deleted pod.
+    pub(super) fn remove(&self, uid: &PodUid) {
         self.state().pods.remove(uid);
     }
 }
 
-/// The id by which the runtime knows a pod.
+/// The UID that the runtime has for a pod: for a mirror pod that of its static pod.
 pub(super) fn uid(pod: &Value) -> Option<PodUid> {
     let meta = pod.get("metadata")?;
     let mirrored = meta.get("annotations").and_then(|all| all.get(MIRROR));
@@ -113,14 +114,14 @@ pub(super) fn uid(pod: &Value) -> Option<PodUid> {
     (!uid.is_empty()).then(|| uid.into())
 }
 
-/// Reads a pod as the server sends it. Its uid is the one that the runtime knows.
-pub(super) fn read(mut pod: Value) -> Result<KnownPod, String> {
+/// Reads a pod from the server's JSON. Its UID becomes the one that the runtime has.
+pub(super) fn read(mut pod: Value) -> Result<CachedPod, String> {
     let name = object::full_name(&pod);
-    let known_as = uid(&pod);
+    let runtime_uid = uid(&pod);
     let Some(members) = pod.as_object_mut() else {
         return Err("expected a pod".to_owned());
     };
-    // Most of the text, and nothing else of it decides anything here.
+    // Only the container ids of the status are needed, and it is most of the text.
     let status = members.remove("status").unwrap_or_default();
     object::prune(&mut pod);
     let read = Document::of_json(&name, "v1", "Pod", &pod);
@@ -128,16 +129,16 @@ pub(super) fn read(mut pod: Value) -> Result<KnownPod, String> {
     let read = read.map_err(|findings| findings.to_string())?;
     let object = read.value.into_iter().next();
     let mut object = object.ok_or_else(|| "expected a pod".to_owned())?;
-    if let Some(uid) = known_as {
+    if let Some(uid) = runtime_uid {
         object.pod.uid = uid;
     }
-    Ok(KnownPod {
+    Ok(CachedPod {
         object: Arc::new(object),
         containers: containers(&status),
     })
 }
 
-/// The names of a pod's containers by the runtime's ids, as its status says.
+/// Names of a pod's containers by the runtime's container ids.
 fn containers(status: &Value) -> BTreeMap<String, ContainerName> {
     let lists = ["initContainerStatuses", "containerStatuses"];
     let lists = lists.iter().map(|list| status[*list].as_array());
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_from_a_file_of_the_kubelet_goes_by_the_name_that_its_runtime_knows() {
+    fn a_mirror_pod_has_the_uid_of_its_static_pod() {
         let pod = json!({
             "metadata": {"name": "static-1", "uid": "of-the-server", "annotations": {MIRROR: "of-the-kubelet"}},
             "spec": {"containers": [{"name": "main"}]},
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_containers_are_those_of_the_status() {
+    fn container_ids_are_read_from_the_status() {
         let pod = json!({
             "metadata": {"name": "a", "uid": "a"},
             "spec": {"containers": [{"name": "main"}]},

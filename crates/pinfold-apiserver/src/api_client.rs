@@ -1,4 +1,4 @@
-//! [`Api`]: requests to the API server with a limit on time and on the size of every answer.
+//! [`ApiClient`]: requests to the API server, bounded in time and in the size of the response.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,51 +11,52 @@ use tokio::time::timeout;
 
 use crate::connection::{Connection, ConnectionError};
 
-/// The largest answer that is read; the server takes 3 MiB for one object, and lists come in pages.
+/// The largest response that is read: the API server limits an object to 3 MiB, and lists are paged.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// The most of a message that is kept.
+/// Bytes of an error message that are kept.
 const MAX_MESSAGE: usize = 512;
-/// Why a request did not do what it should.
+
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// Nothing was heard from the server.
+    /// The connection failed.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
-    /// No answer, or only the beginning of one, in time.
-    #[error("no answer from the API server for {} s", .0.as_secs())]
+    /// The response did not arrive completely in time.
+    #[error("no response from the API server for {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The server says no.
+    /// The server responded with an error status.
     #[error("{method} {path}: {code} {message}")]
     Rejected {
-        /// What was asked.
+        /// The HTTP method.
         method: &'static str,
-        /// Of what.
+        /// The path and query of the request.
         path: String,
-        /// The number of the answer.
+        /// The HTTP status code.
         code: u16,
-        /// The server's words.
+        /// The message of the server.
         message: String,
     },
-    /// An answer that is larger than anything we ask for.
+    /// The response exceeds the limit.
     #[error("{path}: expected at most {limit} bytes, found more")]
     TooLarge {
-        /// What was asked for.
+        /// The path and query of the request.
         path: String,
-        /// How many bytes are read.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// An answer that is not what it should be.
+    /// The response cannot be parsed.
     #[error("{path}: expected {expected}, found something else")]
-    Garbage {
-        /// What was asked for.
+    Malformed {
+        /// The path and query of the request.
         path: String,
-        /// What it should have been.
+        /// A description of the expected response.
         expected: &'static str,
     },
 }
 
 impl ApiError {
-    /// The number of a rejection.
+    /// The HTTP status code, if the server responded with an error.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -65,110 +66,110 @@ impl ApiError {
     }
 }
 
-/// The API server.
+/// A client of the API server.
 #[derive(Clone)]
-pub struct Api {
+pub struct ApiClient {
     client: kube::Client,
-    limit: Duration,
+    timeout: Duration,
 }
 
-impl Api {
-    /// The server at the other end of a connection. Must be called where a runtime runs.
+impl ApiClient {
+    /// A client whose requests time out after `timeout`. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// If certificates, keys or a proxy cannot be used.
-    pub fn new(connection: &Connection, limit: Duration) -> Result<Self, ConnectionError> {
+    pub fn new(connection: &Connection, timeout: Duration) -> Result<Self, ConnectionError> {
         let client = connection.client()?;
-        Ok(Self { client, limit })
+        Ok(Self { client, timeout })
     }
 
-    /// The longest that one request may take.
+    /// The timeout of a request.
     #[must_use]
-    pub fn limit(&self) -> Duration {
-        self.limit
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    /// Reads something.
+    /// Gets an object or a list.
     ///
     /// # Errors
-    /// If there is no answer, or another one than was asked for.
+    /// If the request fails or the response is not JSON.
     pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
-        self.ask("GET", path, None).await
+        self.request_json("GET", path, None).await
     }
 
-    /// Reads something as it is written there.
+    /// Gets an object or a list as unparsed bytes.
     ///
     /// # Errors
-    /// If there is no answer, or a larger one than is read.
+    /// If the request fails or the response exceeds the limit.
     pub async fn get_bytes(&self, path: &str) -> Result<Vec<u8>, ApiError> {
-        self.answered("GET", path, None).await
+        self.request_bytes("GET", path, None).await
     }
 
-    /// Writes something new.
+    /// Creates an object.
     ///
     /// # Errors
-    /// If there is no answer, or it is a rejection.
+    /// If the request fails or is rejected.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
-        self.ask("POST", path, Some(("application/json", body)))
+        self.request_json("POST", path, Some(("application/json", body)))
             .await
     }
 
-    /// Replaces something.
+    /// Replaces an object.
     ///
     /// # Errors
-    /// If there is no answer, or it is a rejection.
+    /// If the request fails or is rejected.
     pub async fn put(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
-        self.ask("PUT", path, Some(("application/json", body)))
+        self.request_json("PUT", path, Some(("application/json", body)))
             .await
     }
 
-    /// Changes members of an object.
+    /// Changes fields of an object with a JSON merge patch.
     ///
     /// # Errors
-    /// If there is no answer, or it is a rejection.
+    /// If the request fails or is rejected.
     pub async fn merge_patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         let content = ("application/merge-patch+json", body);
-        self.ask("PATCH", path, Some(content)).await
+        self.request_json("PATCH", path, Some(content)).await
     }
 
-    async fn ask(
+    async fn request_json(
         &self,
         method: &'static str,
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Value, ApiError> {
-        let bytes = self.answered(method, path, body).await?;
-        serde_json::from_slice(&bytes).map_err(|_| ApiError::Garbage {
+        let bytes = self.request_bytes(method, path, body).await?;
+        serde_json::from_slice(&bytes).map_err(|_| ApiError::Malformed {
             path: path.to_owned(),
             expected: "JSON",
         })
     }
 
-    async fn answered(
+    async fn request_bytes(
         &self,
         method: &'static str,
         path: &str,
         body: Option<(&str, &Value)>,
     ) -> Result<Vec<u8>, ApiError> {
-        let asked = async {
+        let request = async {
             let response = self.send(method, path, body).await?;
             read(response.into_body(), path, MAX_BYTES).await
         };
-        timeout(self.limit, asked)
+        timeout(self.timeout, request)
             .await
-            .unwrap_or(Err(ApiError::TimedOut(self.limit)))
+            .unwrap_or(Err(ApiError::TimedOut(self.timeout)))
     }
 
-    /// Lines as the server sends them.
-    pub(crate) async fn lines(&self, path: &str) -> Result<Lines, ApiError> {
-        let response = timeout(self.limit, self.send("GET", path, None))
+    /// Opens a response that is read line by line, such as a watch. The timeout applies to its beginning.
+    pub(crate) async fn lines(&self, path: &str) -> Result<LineStream, ApiError> {
+        let response = timeout(self.timeout, self.send("GET", path, None))
             .await
-            .unwrap_or(Err(ApiError::TimedOut(self.limit)))?;
-        Ok(Lines {
+            .unwrap_or(Err(ApiError::TimedOut(self.timeout)))?;
+        Ok(LineStream {
             body: response.into_body(),
             path: path.to_owned(),
             buffer: Vec::new(),
-            looked_at: 0,
+            searched: 0,
         })
     }
 
@@ -191,17 +192,17 @@ impl Api {
         };
         let request = request
             .body(Body::from(body))
-            .map_err(|_| ApiError::Garbage {
+            .map_err(|_| ApiError::Malformed {
                 path: path.to_owned(),
                 expected: "a path",
             })?;
         let response = self.client.send(request).await;
-        let response = response.map_err(|error| ApiError::Unreachable(told(&error)))?;
+        let response = response.map_err(|error| ApiError::Unreachable(error_chain(&error)))?;
         let code = response.status().as_u16();
         if response.status().is_success() {
             return Ok(response);
         }
-        // What cannot be read says no more than its number.
+        // If the body cannot be read, the error has only the status code.
         let bytes = read(response.into_body(), path, MAX_BYTES).await;
         let status: Value = serde_json::from_slice(&bytes.unwrap_or_default()).unwrap_or_default();
         let message = status["message"].as_str().unwrap_or_default();
@@ -209,7 +210,7 @@ impl Api {
             method,
             path: path.to_owned(),
             code,
-            message: shortened(message, MAX_MESSAGE),
+            message: truncate(message, MAX_MESSAGE),
         })
     }
 }
@@ -217,7 +218,7 @@ impl Api {
 async fn read(mut body: Body, path: &str, limit: usize) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ApiError::Unreachable(told(&error)))?;
+        let frame = frame.map_err(|error| ApiError::Unreachable(error_chain(&error)))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -232,35 +233,35 @@ async fn read(mut body: Body, path: &str, limit: usize) -> Result<Vec<u8>, ApiEr
     Ok(bytes)
 }
 
-/// An answer that goes on, line by line.
-pub(crate) struct Lines {
+/// A response that is read line by line while the server sends it.
+pub(crate) struct LineStream {
     body: Body,
     path: String,
     buffer: Vec<u8>,
-    /// There is no end of a line before this.
-    looked_at: usize,
+    /// Bytes of the buffer that contain no line feed.
+    searched: usize,
 }
 
-impl Lines {
-    /// The next line; `None` at the end. An unfinished last line was never meant.
+impl LineStream {
+    /// The next line; `None` at the end. An incomplete last line is dropped. Fails if no data arrives for `idle`.
     pub(crate) async fn next(&mut self, idle: Duration) -> Result<Option<Vec<u8>>, ApiError> {
         loop {
-            let rest = self.buffer.get(self.looked_at..).unwrap_or_default();
+            let rest = self.buffer.get(self.searched..).unwrap_or_default();
             if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let mut line: Vec<u8> = self.buffer.drain(..=self.looked_at + end).collect();
+                let mut line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
                 line.pop();
-                self.looked_at = 0;
+                self.searched = 0;
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
                 return Ok(Some(line));
             }
-            self.looked_at = self.buffer.len();
+            self.searched = self.buffer.len();
             let frame = timeout(idle, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| ApiError::TimedOut(idle))? else {
                 return Ok(None);
             };
-            let frame = frame.map_err(|error| ApiError::Unreachable(told(&error)))?;
+            let frame = frame.map_err(|error| ApiError::Unreachable(error_chain(&error)))?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -275,37 +276,37 @@ impl Lines {
     }
 }
 
-/// An error with its causes, without what a credential program printed.
-pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
-    let mut told = String::new();
+/// The text of an error and its causes, without the output of a credential plugin, which may contain secrets.
+pub(crate) fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut chain = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(AuthError::AuthExecRun { cmd, out }) = error.downcast_ref() {
-            return format!("the credential program {cmd} failed: {}", out.status);
+            return format!("the credential plugin {cmd} failed: {}", out.status);
         }
         if let Some(AuthError::AuthExecParse(_)) = error.downcast_ref() {
-            return "the credential program printed something else than credentials".to_owned();
+            return "the credential plugin printed no valid ExecCredential".to_owned();
         }
         if let Some(kube::Error::Service(_) | kube::Error::HyperError(_)) = error.downcast_ref() {
             next = error.source();
             continue;
         }
         let text = error.to_string();
-        // Many errors repeat their cause.
-        if !told.ends_with(&text) {
-            if !told.is_empty() {
-                told.push_str(": ");
+        // The text of many errors already ends with their cause.
+        if !chain.ends_with(&text) {
+            if !chain.is_empty() {
+                chain.push_str(": ");
             }
-            told.push_str(&text);
+            chain.push_str(&text);
         }
         next = error.source();
     }
-    shortened(&told, MAX_MESSAGE)
+    truncate(&chain, MAX_MESSAGE)
 }
 
-/// The text, cut to so many bytes.
+/// Cuts a text to at most `bytes` bytes, at a character boundary.
 #[must_use]
-pub fn shortened(text: &str, bytes: usize) -> String {
+pub fn truncate(text: &str, bytes: usize) -> String {
     const MARK: &str = "…";
     if text.len() <= bytes {
         return text.to_owned();
@@ -314,9 +315,9 @@ pub fn shortened(text: &str, bytes: usize) -> String {
     format!("{}{MARK}", text.get(..end).unwrap_or_default())
 }
 
-/// A value in a path or a query.
+/// Percent-encodes a value for a path or a query.
 #[must_use]
-pub fn escaped(text: &str) -> String {
+pub fn percent_encode(text: &str) -> String {
     use std::fmt::Write;
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -337,16 +338,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_between_characters_and_never_longer_than_allowed() {
-        assert_eq!(shortened("short", 5), "short");
-        assert_eq!(shortened("ääää", 7), "ää…");
+    fn a_text_is_truncated_between_characters_and_within_the_limit() {
+        assert_eq!(truncate("short", 5), "short");
+        assert_eq!(truncate("ääää", 7), "ää…");
         for bytes in 3..20 {
-            assert!(shortened("añb…c𝄞d—e", bytes).len() <= bytes);
+            assert!(truncate("añb…c𝄞d—e", bytes).len() <= bytes);
         }
     }
 
     #[test]
-    fn nothing_in_a_value_ends_a_path_or_a_query() {
-        assert_eq!(escaped("a/../b?c&d=e%"), "a%2F..%2Fb%3Fc%26d%3De%25");
+    fn an_encoded_value_cannot_end_a_path_or_a_query() {
+        assert_eq!(percent_encode("a/../b?c&d=e%"), "a%2F..%2Fb%3Fc%26d%3De%25");
     }
 }

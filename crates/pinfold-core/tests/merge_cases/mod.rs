@@ -1,4 +1,4 @@
-//! Random and benchmark scenes for the merge: machines, and what the resource managers would say on them.
+//! Random and benchmark cases for the merge: machines, and the hints of resource managers on them.
 
 #![allow(
     dead_code,
@@ -28,10 +28,10 @@ use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 
 pub use adversarial::adversarial;
-pub use machines::{Load, machine_scene};
-pub use random::{Recipe, scene};
+pub use machines::{Load, machine_case};
+pub use random::{Recipe, case};
 
-/// A small generator of random numbers; the same seed gives the same scene everywhere.
+/// A small random number generator; the same seed gives the same case everywhere.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -73,16 +73,16 @@ impl Random {
     }
 }
 
-/// A merge to be made.
+/// The input of one merge.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct MergeCase {
     pub nodes: NodeSet,
     pub policy: TopologyPolicy,
     pub distances: Option<Distances>,
     pub providers: Vec<ProviderHints>,
 }
 
-impl Scene {
+impl MergeCase {
     pub fn request(&self) -> MergeRequest<'_> {
         MergeRequest {
             nodes: self.nodes,
@@ -99,13 +99,13 @@ fn number(name: &str, default: u64) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Checks `cases` scenes, each from its own seed, which is printed when the check fails.
-pub fn check(cases: u64, make: impl Fn(&mut Random) -> Scene, check: impl Fn(&Scene)) {
+/// Checks `cases` cases, each from its own seed, which is printed when the check fails.
+pub fn check(cases: u64, make: impl Fn(&mut Random) -> MergeCase, check: impl Fn(&MergeCase)) {
     let first = number("PINFOLD_MERGE_SEED", 1) << 32;
     for seed in (first..).take((cases * number("PINFOLD_MERGE_CASES", 1)) as usize) {
-        let scene = make(&mut Random(seed));
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&scene))) {
-            eprintln!("seed {seed:#x}: {scene:?}");
+        let case = make(&mut Random(seed));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&case))) {
+            eprintln!("seed {seed:#x}: {case:?}");
             resume_unwind(panic);
         }
     }
@@ -119,7 +119,7 @@ pub fn node(id: usize) -> NodeId {
     NodeId::new(id as i64).unwrap()
 }
 
-/// `count` node ids: 0 and up, or spread over all 64.
+/// `count` node IDs: 0 and up, or spread over all 64.
 pub fn nodes(random: &mut Random, count: usize, sparse: bool) -> NodeSet {
     if !sparse {
         return (0..count).map(node).collect();
@@ -183,7 +183,7 @@ pub fn distances(random: &mut Random, nodes: NodeSet, shape: Shape) -> Distances
     )
 }
 
-/// Least number of nodes that reach `request`, largest first; all if none do.
+/// The smallest number of nodes that reach `request`, largest first; all if none do.
 pub fn fewest(request: u64, totals: &Threshold, universe: NodeSet) -> usize {
     let mut sorted: Vec<u64> = universe.iter().map(|node| totals.weight(node)).collect();
     sorted.sort_unstable_by(|a, b| b.cmp(a));
@@ -197,7 +197,7 @@ pub fn fewest(request: u64, totals: &Threshold, universe: NodeSet) -> usize {
     universe.len()
 }
 
-/// The parts that have members, or what to say without any.
+/// The components that have members, or [`ResourceHints::Unsatisfiable`] without any.
 pub fn family(
     parts: impl Iterator<Item = Component>,
     preference: Preference,

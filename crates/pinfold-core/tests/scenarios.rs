@@ -1,6 +1,6 @@
-//! What people want of NUMA placement, told on whole nodes: each story checks the decision and the facts it rests on.
+//! Scenarios of NUMA placement on whole nodes: each checks the decision and the facts behind it.
 
-#![expect(clippy::unwrap_used, reason = "a story that cannot be told fails")]
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot be set up fails")]
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
     rows.iter().map(row).collect()
 }
 
-/// Static CPU and memory managers; CPU 0 and some memory of node 0 are the system's.
+/// Static CPU and memory managers; CPU 0 and some memory of node 0 are reserved for the system.
 fn settings(policy: &str, options: &[&str]) -> Settings {
     Settings {
         topology_policy: policy.into(),
@@ -126,7 +126,7 @@ fn node(id: i64) -> NodeSet {
     NodeSet::single(NodeId::new(id).unwrap())
 }
 
-/// How many CPUs the only container got on every node.
+/// The number of CPUs of the only container on every node.
 fn cpus_by_node(ledger: &Ledger, decision: &Decision) -> Vec<usize> {
     let cpus = decision.assignment().unwrap().containers[0]
         .cpus
@@ -170,7 +170,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     assert_eq!(alignment.merge.decided_by, MergeRule::Preferred);
     assert_eq!(free(fact(&decision, NIC)), [0, 1]);
 
-    // The only card is taken: the rejection says so.
+    // The only card is in use, and the rejection says so.
     let rejected = admit(&mut ledger, &packets("second"));
     assert_eq!(
         rejected.rejection().unwrap().reason,
@@ -193,7 +193,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
     assert_eq!(card.hints, Some(HintSummary::Unsatisfiable));
     assert!(fact(&rejected, "cpu").free >= 4);
 
-    // The card is gone altogether.
+    // The card is not advertised any more.
     offer(&mut ledger, NIC, &[]);
     let rejected = admit(&mut ledger, &packets("third"));
     let rejection = rejected.rejection().unwrap();
@@ -208,7 +208,7 @@ fn story_01_hugepages_cpus_and_network_card_come_from_one_node() {
 #[test]
 fn story_02_an_accelerator_and_its_cpus_share_a_node() {
     let training = || pod("training", &[("cpu", "8"), (GPU, "1")]);
-    // Both cards are on node 1, where 16 CPUs are free, or only 4 if somebody else came first.
+    // Both cards are on node 1, where 16 CPUs are free, or only 4 if another pod was admitted before.
     let node_with = |policy: &str, crowded: bool| {
         let mut ledger = ledger(machine(2, 16, 1), settings(policy, &[]));
         offer(&mut ledger, GPU, &[1, 1]);
@@ -264,7 +264,7 @@ fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
         per_core: 2,
     };
     assert_eq!(rejected.explanation.cause, Some(Cause::Cpu(odd)));
-    // CPU 0 is reserved, so its core is split: 15 CPUs are free, 14 can be handed out.
+    // CPU 0 is reserved, so its core is split: 15 CPUs are free, 14 can be assigned.
     let cpu = &rejected.explanation.shortage[0];
     assert_eq!((cpu.total, cpu.free, free(cpu)), (15, 14, vec![6, 8]));
     let even = admit(&mut whole, &pod("even", &[("cpu", "4")]));
@@ -288,15 +288,11 @@ fn story_03_the_options_of_the_static_policy_keep_their_meaning() {
 
 #[test]
 fn story_05_enough_in_total_but_badly_spread_is_not_enough() {
-    let node_with = |residents: &[&str]| {
+    let node_with = |others: &[&str]| {
         let mut ledger = ledger(machine(2, 5, 1), settings("single-numa-node", &[]));
-        for (at, cpus) in residents.iter().enumerate() {
+        for (at, cpus) in others.iter().enumerate() {
             assert!(
-                admit(
-                    &mut ledger,
-                    &pod(&format!("resident-{at}"), &[("cpu", cpus)])
-                )
-                .is_admitted()
+                admit(&mut ledger, &pod(&format!("other-{at}"), &[("cpu", cpus)])).is_admitted()
             );
         }
         ledger

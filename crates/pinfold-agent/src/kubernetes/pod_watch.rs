@@ -1,0 +1,101 @@
+//! [`PodWatchSink`]: applies the list and watch events of this node's pods to the [`PodCache`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget, object};
+use pinfold_core::name::PodUid;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::pod_cache::{self, CachedPod, MAX_PODS, PodCache};
+use super::sync_events::{PODS, SyncCounters, SyncEvent, SyncEventLog};
+
+/// Number of pods in one page of a list.
+const PAGE: usize = 50;
+
+/// The list and watch of the pods that are bound to a node.
+pub(super) fn pods_of_node(node: &str) -> WatchTarget {
+    WatchTarget {
+        paths: vec!["/api/v1/pods".to_owned()],
+        field_selector: format!("spec.nodeName={node}"),
+        page_size: PAGE,
+        optional: false,
+    }
+}
+
+/// Receives lists and watch events of pods.
+pub(super) struct PodWatchSink {
+    pub(super) pods: PodCache,
+    pub(super) log: SyncEventLog,
+    pub(super) counts: Arc<SyncCounters>,
+    /// During a list: number of pods read so far.
+    pub(super) listed: Option<usize>,
+}
+
+impl Store for PodWatchSink {
+    type Item = (PodUid, CachedPod);
+
+    /// Reads a pod with the UID that the runtime has. An invalid pod is logged and skipped.
+    fn parse(&mut self, object: &RawValue) -> Option<Self::Item> {
+        if let Some(listed) = &mut self.listed {
+            *listed += 1;
+            if *listed > MAX_PODS {
+                return None;
+            }
+        }
+        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
+        let name = object::full_name(&pod);
+        let uid = pod_cache::uid(&pod);
+        match pod_cache::read(pod) {
+            Ok(pod) => Some((uid?, pod)),
+            Err(problem) => {
+                self.log.log(SyncEvent::InvalidPod { name, problem });
+                None
+            }
+        }
+    }
+
+    fn replace(&mut self, all: Vec<Self::Item>) {
+        let all: HashMap<_, _> = all.into_iter().collect();
+        let pods = all.len();
+        self.pods.replace(all);
+        if self.listed.take() > Some(MAX_PODS) {
+            self.log
+                .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
+        }
+        self.log.log(SyncEvent::PodsListed { pods });
+    }
+
+    fn apply(&mut self, (uid, pod): Self::Item) {
+        if !self.pods.put(uid, pod) {
+            self.log
+                .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
+        }
+    }
+
+    fn delete(&mut self, object: &RawValue) {
+        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
+        if let Some(uid) = pod_cache::uid(&pod) {
+            self.pods.remove(&uid);
+        }
+    }
+
+    fn record_status(&mut self, status: ReflectorStatus<'_>) {
+        match status {
+            ReflectorStatus::Listing => {
+                self.listed = Some(0);
+                self.counts.lists.add(1);
+            }
+            ReflectorStatus::Watching => self.counts.watches.add(1),
+            ReflectorStatus::Receiving => self.log.recovered(PODS),
+            ReflectorStatus::NotServed => {}
+            ReflectorStatus::Failed { error, retry_in } => {
+                self.listed = None;
+                self.counts.failures.add(1);
+                let error = error.clone();
+                self.log.log(SyncEvent::PodWatchFailed { error, retry_in });
+            }
+        }
+    }
+}

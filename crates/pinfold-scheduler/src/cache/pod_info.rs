@@ -1,0 +1,201 @@
+//! [`PodInfo`]: the parts of a pod that the cache keeps, and its parsing from JSON.
+
+use std::sync::Arc;
+
+use pinfold_apiserver::object;
+use pinfold_core::cluster::PodRequest;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_core::koordinator::ledger::Allocation;
+use pinfold_core::name::{NodeName, PodUid};
+use pinfold_core::pod::Pod;
+use pinfold_core::qos::QosClass;
+use pinfold_kube::koordinator::{self, ResourceStatus, keys};
+use pinfold_kube::manifest::Document;
+use pinfold_kube::pod::{self, PodObject};
+use pinfold_kube::volcano;
+use serde_json::Value;
+
+/// The annotation of a mirror pod with the uid of its static pod: the uid that the kubelet uses.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The parts of a pod that the cache keeps.
+#[derive(Clone, Debug)]
+pub struct PodInfo {
+    /// The request of the pod for every dialect. Its uid is the one that the kubelet uses.
+    pub request: PodRequest,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The resource version.
+    pub version: String,
+    /// The priority.
+    pub priority: i32,
+    /// The effective requests, including overhead.
+    pub requests: Amounts,
+    /// The allocation in Koordinator's annotation `resource-status`.
+    pub koordinator_allocation: Option<Allocation>,
+    /// Why Koordinator's labels or annotations cannot be parsed.
+    pub koordinator_error: Option<String>,
+    /// Whether the NUMA rules of any dialect may apply to the pod.
+    pub needs_numa: bool,
+    /// The whole object, for unbound pods whose Koordinator annotations binding may have to complete.
+    pub object: Option<Arc<PodObject>>,
+}
+
+/// The phase of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodPhase {
+    /// No kubelet has admitted the pod yet.
+    Pending,
+    /// A kubelet has admitted the pod.
+    Started,
+    /// The pod succeeded or failed.
+    Terminated,
+}
+
+/// A pod of a list or a watch event.
+#[derive(Clone, Debug)]
+pub struct ObservedPod {
+    /// The requests and the identity of the pod.
+    pub info: Arc<PodInfo>,
+    /// The node that the pod is bound to.
+    pub node: Option<NodeName>,
+    /// The phase.
+    pub phase: PodPhase,
+}
+
+impl PodInfo {
+    /// The uid that the kubelet uses.
+    #[must_use]
+    pub fn uid(&self) -> &PodUid {
+        self.request.uid()
+    }
+
+    /// `namespace/name`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Whether another version of the pod has the same requests and allocation.
+    #[must_use]
+    pub fn has_same_requests(&self, other: &PodInfo) -> bool {
+        self.request == other.request
+            && self.requests == other.requests
+            && self.koordinator_allocation == other.koordinator_allocation
+    }
+}
+
+/// A pod that cannot be parsed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pod {name}: {problem}")]
+pub struct InvalidPod {
+    /// `namespace/name`.
+    pub name: String,
+    /// The parse error.
+    pub problem: String,
+}
+
+/// The uid that the kubelet uses for a pod: for a mirror pod that of its static pod.
+#[must_use]
+pub fn uid(pod: &Value) -> Option<PodUid> {
+    let meta = pod.get("metadata")?;
+    let mirrored = meta.get("annotations").and_then(|all| all.get(MIRROR));
+    let uid = mirrored.or_else(|| meta.get("uid"))?.as_str()?;
+    (!uid.is_empty()).then(|| uid.into())
+}
+
+/// Parses a pod.
+///
+/// # Errors
+/// If the object is not a valid pod.
+pub fn parse(mut pod: Value) -> Result<ObservedPod, InvalidPod> {
+    let name = object::full_name(&pod);
+    let invalid = |problem: &str| InvalidPod {
+        name: name.clone(),
+        problem: problem.to_owned(),
+    };
+    let uid = uid(&pod).ok_or_else(|| invalid("expected an object with a uid"))?;
+    let version = pod["metadata"]["resourceVersion"].as_str();
+    let version = version.unwrap_or_default().to_owned();
+    let phase = phase(&pod["status"]);
+    if let Some(members) = pod.as_object_mut() {
+        members.remove("status");
+    }
+    object::prune(&mut pod);
+    let read = Document::of_json(&name, "v1", "Pod", &pod);
+    let read = read.and_then(|document| pod::pods_of(&document));
+    let read = read.map_err(|findings| invalid(&findings.to_string()))?;
+    let mut object = (read.value.into_iter().next()).ok_or_else(|| invalid("expected a pod"))?;
+    object.pod.uid = uid;
+    let node = object.node_name.as_deref().filter(|name| !name.is_empty());
+    let node = node.map(NodeName::from);
+    let is_bound = node.is_some();
+    Ok(ObservedPod {
+        info: Arc::new(info_of(object, version, is_bound)),
+        node,
+        phase,
+    })
+}
+
+fn phase(status: &Value) -> PodPhase {
+    match status["phase"].as_str() {
+        Some("Succeeded" | "Failed") => PodPhase::Terminated,
+        Some("Running") => PodPhase::Started,
+        // The kubelet sets it when it has admitted the pod.
+        _ if status["startTime"].is_string() => PodPhase::Started,
+        _ => PodPhase::Pending,
+    }
+}
+
+fn info_of(object: PodObject, version: String, is_bound: bool) -> PodInfo {
+    const FIDELITY: Fidelity = Fidelity::Sound;
+    let mut request = PodRequest::new(Arc::new(object.pod.clone()));
+    let mut koordinator_allocation = None;
+    let mut koordinator_error = None;
+    match koordinator::demand(&object, FIDELITY) {
+        Ok(read) => {
+            match ResourceStatus::read(&object, FIDELITY) {
+                Ok(status) => {
+                    koordinator_allocation =
+                        status.value.map(|status| status.allocation(&read.value));
+                }
+                Err(findings) => koordinator_error = Some(findings.to_string()),
+            }
+            request = request.with_koordinator(read.value);
+        }
+        Err(findings) => koordinator_error = Some(findings.to_string()),
+    }
+    if let Some(policy) = volcano::task(&object, FIDELITY).value.policy {
+        request = request.with_volcano_policy(policy);
+    }
+    let meta = &object.meta;
+    let has_koordinator_spec = meta.labels.contains_key(keys::QOS_CLASS)
+        || [keys::RESOURCE_SPEC, keys::NUMA_SPEC]
+            .iter()
+            .any(|key| meta.annotations.contains_key(*key));
+    let needs_numa = has_koordinator_spec
+        || request.volcano().policy().is_some()
+        || QosClass::of(&object.pod) == QosClass::Guaranteed
+        || requests_devices(&object.pod);
+    PodInfo {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        priority: object.priority.unwrap_or(0),
+        requests: Amounts::of(&koordinator::effective_requests(&object)),
+        object: (has_koordinator_spec && !is_bound).then(|| Arc::new(object)),
+        request,
+        version,
+        koordinator_allocation,
+        koordinator_error,
+        needs_numa,
+    }
+}
+
+fn requests_devices(pod: &Pod) -> bool {
+    let lists = pod.all_containers().map(|container| &container.limits);
+    let mut names = lists.flat_map(|list| list.keys());
+    names.any(|name| name.as_str().contains('/'))
+}
