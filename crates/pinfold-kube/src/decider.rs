@@ -82,7 +82,7 @@ impl Decider {
             Self::Kubelet(_) => "The kubelet's managers, with their defects and limits",
             Self::Pinfold => "Pinfold's own agent in mode manage",
             Self::Koordinator => "Koordinator's scheduler (v1.8)",
-            Self::Volcano => "Volcano's scheduler with its plugin numa-aware (v1.15)",
+            Self::Volcano => "Volcano's scheduler with its plugin numa-aware (v1.16)",
             Self::SchedulerPlugins => {
                 "kube-scheduler with NodeResourceTopologyMatch of scheduler-plugins"
             }

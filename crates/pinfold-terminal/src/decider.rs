@@ -9,7 +9,7 @@ use pinfold_kube::decider::{Decider, KubeletVersion};
 /// Who decides.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct DeciderArg {
-    /// Who decides: exactly what this program does, or Pinfold's own agent
+    /// Who decides: this program exactly, with its defects and limits, or Pinfold
     #[arg(id = "as", long = "as", value_name = "WHO", value_parser = DeciderParser, default_value = "kubelet")]
     pub decider: Decider,
 }

@@ -74,7 +74,7 @@ pub(crate) enum Command {
 
 /// How a machine is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Picture {
+pub(crate) enum TopologyFormat {
     /// For terminals
     #[default]
     Text,
@@ -90,7 +90,7 @@ pub(crate) enum Picture {
 
 /// A version of the NodeResourceTopology object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NrtVersion {
+pub(crate) enum NrtVersionArg {
     /// With the annotations that Koordinator reads
     V1alpha1,
     /// What scheduler-plugins reads
@@ -116,13 +116,13 @@ pub(crate) struct TopologyArgs {
     pub(crate) devices: bool,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Picture,
+    pub(crate) output: TopologyFormat,
     /// The name of the NodeResourceTopology object instead of the machine's
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
     /// The version of the NodeResourceTopology object
     #[arg(long, value_enum, value_name = "VERSION", default_value_t)]
-    pub(crate) nrt_version: NrtVersion,
+    pub(crate) nrt_version: NrtVersionArg,
 }
 
 #[derive(Debug, clap::Args)]

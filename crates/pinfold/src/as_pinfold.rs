@@ -38,15 +38,15 @@ pub(crate) struct Difference {
     /// The pod's name.
     pod: String,
     /// The kubelet's decision.
-    kubelet: Outcome,
+    kubelet: PodOutcome,
     /// Pinfold's decision.
-    pinfold: Outcome,
+    pinfold: PodOutcome,
 }
 
 /// A decision about one pod, as far as it is compared: reasons and amounts may differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Outcome {
+pub(crate) enum PodOutcome {
     /// Admitted, with these NUMA nodes, CPUs and devices.
     Admitted(String),
     /// Rejected.
@@ -55,7 +55,7 @@ pub(crate) enum Outcome {
     Unchanged,
 }
 
-impl Outcome {
+impl PodOutcome {
     /// The outcome of a decision.
     pub(crate) fn of(decision: &Decision) -> Self {
         match &decision.result {
@@ -70,15 +70,15 @@ impl Outcome {
 impl AsPinfold {
     /// Compares the decisions about each pod, which come in the order of the steps.
     pub(crate) fn compare<'a>(
-        kubelet: impl IntoIterator<Item = (&'a str, Outcome)>,
-        pinfold: impl IntoIterator<Item = (&'a str, Outcome)>,
+        kubelet: impl IntoIterator<Item = (&'a str, PodOutcome)>,
+        pinfold: impl IntoIterator<Item = (&'a str, PodOutcome)>,
     ) -> Self {
-        let mut others: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
+        let mut others: BTreeMap<&str, Vec<PodOutcome>> = BTreeMap::new();
         for (pod, outcome) in pinfold {
             others.entry(pod).or_default().push(outcome);
         }
         let mut order = Vec::new();
-        let mut own: BTreeMap<&str, Vec<Outcome>> = BTreeMap::new();
+        let mut own: BTreeMap<&str, Vec<PodOutcome>> = BTreeMap::new();
         for (pod, outcome) in kubelet {
             let outcomes = own.entry(pod).or_insert_with(|| {
                 order.push(pod);
@@ -137,14 +137,14 @@ impl AsPinfold {
         };
         let pod = &first.pod;
         let decision = match (&first.kubelet, &first.pinfold) {
-            (_, Outcome::Rejected) => format!("pod {pod} would be rejected"),
-            (Outcome::Admitted(_), Outcome::Admitted(placement)) => {
+            (_, PodOutcome::Rejected) => format!("pod {pod} would be rejected"),
+            (PodOutcome::Admitted(_), PodOutcome::Admitted(placement)) => {
                 format!("pod {pod} would get {placement}")
             }
-            (_, Outcome::Admitted(placement)) => {
+            (_, PodOutcome::Admitted(placement)) => {
                 format!("pod {pod} would be admitted: {placement}")
             }
-            (_, Outcome::Unchanged) => format!("pod {pod} would keep what it has"),
+            (_, PodOutcome::Unchanged) => format!("pod {pod} would keep what it has"),
         };
         let others = match self.differences.len() - 1 + self.more {
             0 => String::new(),
@@ -159,10 +159,17 @@ impl AsPinfold {
 }
 
 /// The first decision that differs. A pod that is missing on one side kept what it had.
-fn first_difference(kubelet: &[Outcome], pinfold: &[Outcome]) -> Option<(Outcome, Outcome)> {
+fn first_difference(
+    kubelet: &[PodOutcome],
+    pinfold: &[PodOutcome],
+) -> Option<(PodOutcome, PodOutcome)> {
     let longest = kubelet.len().max(pinfold.len());
-    let at =
-        |outcomes: &[Outcome], index| outcomes.get(index).cloned().unwrap_or(Outcome::Unchanged);
+    let at = |outcomes: &[PodOutcome], index| {
+        outcomes
+            .get(index)
+            .cloned()
+            .unwrap_or(PodOutcome::Unchanged)
+    };
     let mut pairs = (0..longest).map(|index| (at(kubelet, index), at(pinfold, index)));
     pairs.find(|(kubelet, pinfold)| kubelet != pinfold)
 }
@@ -171,13 +178,13 @@ fn first_difference(kubelet: &[Outcome], pinfold: &[Outcome]) -> Option<(Outcome
 mod tests {
     use super::*;
 
-    fn admitted(placement: &str) -> Outcome {
-        Outcome::Admitted(placement.to_owned())
+    fn admitted(placement: &str) -> PodOutcome {
+        PodOutcome::Admitted(placement.to_owned())
     }
 
     #[test]
     fn equal_decisions_give_no_line() {
-        let decisions = [("a", admitted("CPUs 1-2")), ("b", Outcome::Rejected)];
+        let decisions = [("a", admitted("CPUs 1-2")), ("b", PodOutcome::Rejected)];
         let found = AsPinfold::compare(decisions.clone(), decisions);
         assert_eq!(found.text(), "");
         let first = found.of_first_steps(10_000).text();
@@ -188,13 +195,13 @@ mod tests {
     fn the_first_pod_that_differs_is_named_and_the_others_are_counted() {
         let kubelet = [
             ("a", admitted("CPUs 1-2")),
-            ("b", Outcome::Rejected),
+            ("b", PodOutcome::Rejected),
             ("c", admitted("CPUs 3-4")),
         ];
         let pinfold = [
             ("a", admitted("CPUs 1-2")),
             ("b", admitted("CPUs 3-4")),
-            ("c", Outcome::Rejected),
+            ("c", PodOutcome::Rejected),
         ];
         let found = AsPinfold::compare(kubelet, pinfold);
         let text = found.text().replace("\n  ", " ");
@@ -205,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_only_the_kubelet_rejects_at_a_restart_differs() {
-        let kubelet = [("a", admitted("CPUs 1-2")), ("a", Outcome::Rejected)];
+        let kubelet = [("a", admitted("CPUs 1-2")), ("a", PodOutcome::Rejected)];
         let pinfold = [("a", admitted("CPUs 1-2"))];
         let found = AsPinfold::compare(kubelet, pinfold);
         assert!(

@@ -1,4 +1,4 @@
-//! [`Nodes`]: the cluster that the command line names, with nodes from objects or like a machine.
+//! [`SimulatedCluster`]: the cluster that the command line names, with nodes from objects or like a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use pinfold_terminal::scheduler_config::SchedulerConfig;
 use pinfold_terminal::{Failure, Source};
 
 use crate::args::{ClusterArgs, NodeArgs, THIS};
-use crate::node::{Node, NodeFiles};
+use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
 
 /// The most pods of a node whose object does not say: the kubelet's default.
 const DEFAULT_MAX_PODS: i64 = 110;
 
 /// The nodes of a cluster, and who decides about their pods.
-pub(crate) struct Nodes {
+pub(crate) struct SimulatedCluster {
     /// The nodes with their pods.
     pub(crate) cluster: Cluster,
     /// Who decides.
@@ -102,13 +102,13 @@ impl ClusterFiles {
     }
 
     /// The nodes about whose pods `decider` decides.
-    pub(crate) fn nodes(&self, decider: Decider) -> Result<Nodes, Failure> {
+    pub(crate) fn nodes(&self, decider: Decider) -> Result<SimulatedCluster, Failure> {
         let like = self.like.as_ref().map(|like| like.node(decider));
         self.build(decider, like.transpose()?.as_ref(), remark)
     }
 
     /// The nodes about whose pods Pinfold decides, without printing warnings again; `None` if Pinfold cannot.
-    pub(crate) fn as_pinfold(&self) -> Option<Nodes> {
+    pub(crate) fn as_pinfold(&self) -> Option<SimulatedCluster> {
         let like = match &self.like {
             Some(like) => Some(like.as_pinfold()?),
             None => None,
@@ -119,15 +119,15 @@ impl ClusterFiles {
     fn build(
         &self,
         decider: Decider,
-        like: Option<&Node>,
+        like: Option<&SimulatedNode>,
         remark: fn(&str),
-    ) -> Result<Nodes, Failure> {
+    ) -> Result<SimulatedCluster, Failure> {
         let reading = DialectOptions {
             decider,
             koordinator: self.scheduler.koordinator.clone(),
             topology_match: self.scheduler.topology_match.clone(),
         };
-        let mut builder = Builder {
+        let mut builder = ClusterBuilder {
             like,
             reading: &reading,
             sources: &self.sources,
@@ -139,7 +139,7 @@ impl ClusterFiles {
         for found in self.objects.nodes_with_sources() {
             builder.add(&found)?;
         }
-        let Builder {
+        let ClusterBuilder {
             cluster,
             dialects,
             counted,
@@ -161,7 +161,7 @@ impl ClusterFiles {
         let pods = self.objects.pods.iter();
         let names = pods.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
         let pods = self.objects.pods.iter();
-        Ok(Nodes {
+        Ok(SimulatedCluster {
             remark,
             cluster,
             reading,
@@ -175,7 +175,7 @@ impl ClusterFiles {
     }
 }
 
-impl Nodes {
+impl SimulatedCluster {
     /// A pod with the labels and annotations that the nodes' rules read. Errors show the line of the file.
     pub(crate) fn ask(&self, pod: &PodObject) -> Result<PodRequest, Failure> {
         let read = cluster::pod_request(pod, &self.reading, &self.dialects);
@@ -221,9 +221,9 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
 }
 
 /// Builds a cluster, one node after the other.
-struct Builder<'a> {
+struct ClusterBuilder<'a> {
     /// What nodes without a topology object are like.
-    like: Option<&'a Node>,
+    like: Option<&'a SimulatedNode>,
     reading: &'a DialectOptions,
     sources: &'a [Source],
     /// Prints a note or a warning.
@@ -234,7 +234,7 @@ struct Builder<'a> {
     counted: usize,
 }
 
-impl Builder<'_> {
+impl ClusterBuilder<'_> {
     fn add(&mut self, found: &NodeSources<'_>) -> Result<(), Failure> {
         let name = found.node.name();
         if found.node.unschedulable {
@@ -287,7 +287,7 @@ impl Builder<'_> {
     /// The node with the topology objects that Pinfold's agent would report on such a machine.
     fn member_like(
         &self,
-        like: &Node,
+        like: &SimulatedNode,
         found: &NodeSources<'_>,
         dialect: DialectName,
     ) -> Result<ClusterNode, Failure> {
@@ -327,7 +327,7 @@ impl Builder<'_> {
 
 /// A kubelet on such a machine, with the node's pods admitted in order.
 fn kubelet_like(
-    like: &Node,
+    like: &SimulatedNode,
     sources: &NodeSources<'_>,
     remark: fn(&str),
 ) -> Result<ClusterNode, Failure> {
@@ -351,7 +351,7 @@ fn kubelet_like(
 }
 
 /// The allocatable resources of a node on such a machine.
-fn allocatable(like: &Node) -> ResourceList {
+fn allocatable(like: &SimulatedNode) -> ResourceList {
     let machine = like.machine();
     let mut list = ResourceList::new();
     let cpus = machine.online() - &like.rules.reserved_cpus();

@@ -1,7 +1,7 @@
-//! What device plugins offer, in one notation for flags and files.
+//! The devices of device plugins, in one notation for `--device` and `--devices-file`.
 //!
 //! ```text
-//! RESOURCE=ID@NODE,ID@NODE+NODE,ID    devices, the NUMA nodes they are near, or none
+//! RESOURCE=ID@NODE,ID@NODE+NODE,ID    devices with their NUMA nodes; ID alone has none
 //! RESOURCE=gpu                        all PCI devices of that kind of the machine: gpu0, gpu1, ...
 //! ```
 
@@ -16,10 +16,10 @@ use pinfold_hardware::pci::PciKind;
 use crate::exit::Failure;
 use crate::input::Source;
 
-/// Offers by resource.
+/// The devices of each resource.
 pub(crate) type Offers = BTreeMap<ResourceName, AdvertisedDevices>;
 
-/// The kinds of PCI devices that plugins hand out, as descriptions of machines name them.
+/// The kinds of PCI devices that device plugins allocate, with their names in machine descriptions.
 const KINDS: [(&str, PciKind); 6] = [
     ("gpu", PciKind::Gpu),
     ("nic", PciKind::Nic),
@@ -29,13 +29,13 @@ const KINDS: [(&str, PciKind); 6] = [
     ("cxl-memory", PciKind::CxlMemory),
 ];
 
-/// The word for a kind of PCI device.
+/// The name of a kind of PCI device.
 pub(crate) fn kind_name(kind: PciKind) -> &'static str {
     let known = KINDS.iter().find(|(_, own)| *own == kind);
     known.map_or("other", |(name, _)| name)
 }
 
-/// The offers of all flags and of the file.
+/// The devices of all flags and of the file.
 pub(crate) fn offers(
     flags: &[String],
     file: Option<&Path>,
@@ -46,10 +46,10 @@ pub(crate) fn offers(
         let source = Source::open(path)?;
         let text = String::from_utf8_lossy(&source.bytes);
         let lines: BTreeMap<String, String> = serde_saphyr::from_str(&text).map_err(|error| {
-            let words = error.without_snippet().to_string();
+            let problem = error.without_snippet().to_string();
             Failure::BadInput(format!(
                 "{}: expected one line \"RESOURCE: DEVICES\" per resource, such as \
-                 \"nvidia.com/gpu: gpu0@0, gpu1@1\": {words}",
+                 \"nvidia.com/gpu: gpu0@0, gpu1@1\": {problem}",
                 source.name
             ))
         })?;
@@ -75,7 +75,7 @@ fn add(
     devices: &str,
     hardware: &Hardware,
 ) -> Result<(), Failure> {
-    let fail = |words: String| Failure::BadInput(format!("{place}: {resource}: {words}"));
+    let fail = |problem: String| Failure::BadInput(format!("{place}: {resource}: {problem}"));
     let resource = resource.trim();
     if !resource.contains('/') {
         return Err(fail(

@@ -1,4 +1,4 @@
-//! Reading what the user names: files with places in their errors.
+//! The files and machines that the command line names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::output::{drop_default_namespace, remark};
 pub(crate) use pinfold_terminal::Source;
 
-/// The pods of some files, in order. Pods of the namespace `default` go by their bare name.
+/// The pods of some files, in order. Names of pods in the namespace `default` are printed without it.
 pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure> {
     let mut all: Vec<PodObject> = Vec::new();
     for path in paths {
@@ -37,7 +37,7 @@ pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure
     }
 }
 
-/// A kubelet's configuration.
+/// Reads a kubelet's configuration.
 pub(crate) fn kubelet(path: &Path, fidelity: Fidelity) -> Result<KubeletSettings, Failure> {
     let source = Source::open(path)?;
     let read = KubeletSettings::read(&source.name, &source.bytes, fidelity);
@@ -46,12 +46,12 @@ pub(crate) fn kubelet(path: &Path, fidelity: Fidelity) -> Result<KubeletSettings
     Ok(read.value)
 }
 
-/// A machine.
+/// Reads a machine.
 pub(crate) fn hardware(spec: &str) -> Result<Hardware, Failure> {
     pinfold_hardware::open(spec).map_err(|error| machine_failure(&error))
 }
 
-/// This machine failing to tell what it is, is not the user's fault.
+/// The failure of reading a machine: invalid input, unless `/sys` or `/proc` of this machine cannot be read.
 pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
     match error {
         HardwareError::Malformed { .. } | HardwareError::NoCpus { .. } => {
@@ -61,24 +61,24 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
     }
 }
 
-/// The one pod that a command is about, and what people call it.
+/// The first pod of a file, with its name.
 pub(crate) fn first_pod(path: &Path) -> Result<(String, Arc<Pod>), Failure> {
     let first = first_object(path)?;
     Ok((first.pod.name.clone(), Arc::new(first.pod)))
 }
 
-/// The same with its labels and annotations.
+/// The first pod of a file, with its labels and annotations.
 pub(crate) fn first_object(path: &Path) -> Result<PodObject, Failure> {
     let mut pods = pods(&[path])?.into_iter();
     let Some(first) = pods.next() else {
         return Err(Failure::BadInput(format!(
-            "{}: expected a pod, or something that makes pods; found none",
+            "{}: expected a pod, or a deployment, job or the like; found none",
             path.display()
         )));
     };
     if pods.len() > 0 {
         let name = &first.pod.name;
-        remark(&format!("this is about {name}, the first pod of the file"));
+        remark(&format!("deciding about {name}, the first pod of the file"));
     }
     Ok(first)
 }

@@ -1,4 +1,4 @@
-//! [`Node`]: a machine, the rules of its kubelet or agent, and its devices, as the command line names them.
+//! [`SimulatedNode`]: a machine, the rules of its kubelet or agent, and its devices, as the command line names them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::output::remark;
 use crate::startup::{self, StartProblem, Startup};
 
 /// A node to admit pods on.
-pub(crate) struct Node {
+pub(crate) struct SimulatedNode {
     /// The machine's name; may be empty.
     pub(crate) name: String,
     /// Who decides about its pods.
@@ -75,7 +75,7 @@ impl NodeFiles {
     ///
     /// # Errors
     /// If the configuration cannot be read, or the kubelet or agent does not start with it.
-    pub(crate) fn node(&self, decider: Decider) -> Result<Node, Failure> {
+    pub(crate) fn node(&self, decider: Decider) -> Result<SimulatedNode, Failure> {
         let startup = Startup {
             decider,
             config: match &self.config {
@@ -96,13 +96,13 @@ impl NodeFiles {
 
     /// The node whose pods Pinfold's agent decides about, without printing warnings again; `None` if the agent does not
     /// start.
-    pub(crate) fn as_pinfold(&self) -> Option<Node> {
+    pub(crate) fn as_pinfold(&self) -> Option<SimulatedNode> {
         let rules = self.rules(Decider::Pinfold, |_, _| {}).ok()?;
         Some(self.with_rules(Decider::Pinfold, rules))
     }
 
-    fn with_rules(&self, decider: Decider, rules: Rules) -> Node {
-        Node {
+    fn with_rules(&self, decider: Decider, rules: Rules) -> SimulatedNode {
+        SimulatedNode {
             name: self.hardware.name.clone(),
             decider,
             rules: Arc::new(rules),
@@ -143,7 +143,7 @@ impl NodeFiles {
     }
 }
 
-impl Node {
+impl SimulatedNode {
     /// The node that the arguments name.
     pub(crate) fn open(args: &NodeArgs) -> Result<Self, Failure> {
         NodeFiles::read(args)?.node(args.decider.decider)

@@ -1,4 +1,4 @@
-//! [`Running`]: the pods that run on a node already, admitted one after the other or read from a kubelet's state files.
+//! [`RunningPods`]: the pods that run on a node already, admitted one after the other or read from a kubelet's state files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,12 +19,12 @@ use pinfold_kube::state::{
 use crate::args::RunningArgs;
 use crate::exit::Failure;
 use crate::input::{self, Source};
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::script;
-use crate::simulation::{Play, Step};
+use crate::simulation::{SimulationPlan, SimulationStep};
 
 /// The running pods that the arguments name, read once: they can be admitted on several nodes.
-pub(crate) enum Running<'a> {
+pub(crate) enum RunningPods<'a> {
     /// The kubelet's root directory with its state files.
     State(&'a Path),
     /// Pods that were admitted one after the other, with these steps.
@@ -32,11 +32,11 @@ pub(crate) enum Running<'a> {
         /// The pods.
         pods: Vec<Arc<Pod>>,
         /// What happened to them.
-        steps: Vec<Step>,
+        steps: Vec<SimulationStep>,
     },
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunningPods<'a> {
     /// Reads the pods and the script.
     pub(crate) fn read(args: &'a RunningArgs) -> Result<Self, Failure> {
         if let Some(dir) = &args.state {
@@ -52,12 +52,16 @@ impl<'a> Running<'a> {
     }
 
     /// The ledger of a node with these pods. `warn` gets a warning for each pod that the node rejects.
-    pub(crate) fn ledger(&self, node: &Node, warn: impl Fn(&str)) -> Result<Ledger, Failure> {
+    pub(crate) fn ledger(
+        &self,
+        node: &SimulatedNode,
+        warn: impl Fn(&str),
+    ) -> Result<Ledger, Failure> {
         let (pods, steps) = match self {
             Self::State(dir) => return from_state(node, dir),
             Self::Pods { pods, steps } => (pods, steps),
         };
-        let simulation = Play::new(pods, steps).on(node)?;
+        let simulation = SimulationPlan::new(pods, steps).run_on(node)?;
         for event in simulation.events {
             if let (Some(pod), Some(_)) = (event.pod, event.rejection) {
                 warn(&format!("warning: {pod} does not run: {}", event.message));
@@ -68,7 +72,7 @@ impl<'a> Running<'a> {
 }
 
 /// The ledger of a node whose kubelet wrote these state files.
-fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
+fn from_state(node: &SimulatedNode, dir: &Path) -> Result<Ledger, Failure> {
     let misfit = |error: &dyn std::fmt::Display| {
         Failure::BadInput(format!(
             "{}: the state does not fit this machine and configuration: {error}\n  \
@@ -103,7 +107,7 @@ fn from_state(node: &Node, dir: &Path) -> Result<Ledger, Failure> {
         .map_err(|error| misfit(&error))
 }
 
-fn state_files(node: &Node, dir: &Path) -> Result<StateFiles, Failure> {
+fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> {
     let settings = node.rules.settings();
     // The kubelet rejects the state of another policy; Pinfold's agent takes it over.
     let strict = settings.fidelity == Fidelity::Exact;

@@ -1,4 +1,4 @@
-//! Scripts: what happens on a node, as a YAML list of steps.
+//! Scripts: steps of a simulation as a YAML list.
 //!
 //! ```yaml
 //! - add: web          # a pod, or all pods of the deployment, job or the like of that name
@@ -16,38 +16,41 @@ use serde_saphyr::{Location, Spanned};
 
 use crate::exit::Failure;
 use crate::input::Source;
-use crate::simulation::Step;
+use crate::simulation::SimulationStep;
 
-/// One step as it is written.
+/// One line of a script.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Line {
+enum ScriptLine {
     Add(String),
     Start(String),
     Remove(String),
     Restart,
 }
 
-/// What a script may look like, for messages.
+/// The form of a script, for error messages.
 const FORM: &str = "expected a list of steps: \"- add: POD\", \"- start: POD\", \"- remove: POD\" or \"- restart\"";
 
-/// What happens to these pods: what the script says, or each of them comes once.
-pub(crate) fn steps(script: Option<&PathBuf>, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
+/// The steps of a script, or without one a step that adds each pod once.
+pub(crate) fn steps(
+    script: Option<&PathBuf>,
+    pods: &[PodObject],
+) -> Result<Vec<SimulationStep>, Failure> {
     match script {
         Some(path) => read(path, pods),
-        None => Ok((0..pods.len()).map(Step::Add).collect()),
+        None => Ok((0..pods.len()).map(SimulationStep::Add).collect()),
     }
 }
 
-/// Reads a script about these pods.
-fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
+/// Reads a script that names these pods.
+fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<SimulationStep>, Failure> {
     let source = Source::open(path)?;
     let text = String::from_utf8_lossy(&source.bytes);
-    let lines: Vec<Spanned<Line>> = serde_saphyr::from_str(&text).map_err(|error| {
+    let lines: Vec<Spanned<ScriptLine>> = serde_saphyr::from_str(&text).map_err(|error| {
         let error = error.without_snippet();
-        let words = error.to_string();
-        let words = words.split(" at line ").next().unwrap_or_default();
-        fail(&source, error.location(), &format!("{words}\n  {FORM}"))
+        let problem = error.to_string();
+        let problem = problem.split(" at line ").next().unwrap_or_default();
+        fail(&source, error.location(), &format!("{problem}\n  {FORM}"))
     })?;
     let mut steps = Vec::new();
     for line in lines {
@@ -60,10 +63,16 @@ fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<Step>, Failure> {
             }
         };
         match &line.value {
-            Line::Add(name) => steps.extend(named(name)?.into_iter().map(Step::Add)),
-            Line::Start(name) => steps.extend(named(name)?.into_iter().map(Step::Start)),
-            Line::Remove(name) => steps.extend(named(name)?.into_iter().map(Step::Remove)),
-            Line::Restart => steps.push(Step::Restart),
+            ScriptLine::Add(name) => {
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Add))
+            }
+            ScriptLine::Start(name) => {
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Start))
+            }
+            ScriptLine::Remove(name) => {
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Remove))
+            }
+            ScriptLine::Restart => steps.push(SimulationStep::Restart),
         }
     }
     Ok(steps)
@@ -92,7 +101,7 @@ fn unknown(name: &str, pods: &[PodObject]) -> String {
     format!("no pod {name:?}; the pods are {}", known.join(", "))
 }
 
-fn fail(source: &Source, at: Option<Location>, words: &str) -> Failure {
+fn fail(source: &Source, at: Option<Location>, problem: &str) -> Failure {
     let at = at.filter(|at| at.line() > 0).map(|at| Position {
         line: at.line(),
         column: at.column(),
@@ -100,8 +109,8 @@ fn fail(source: &Source, at: Option<Location>, words: &str) -> Failure {
     match at {
         Some(at) => {
             let excerpt = source.excerpt(at);
-            Failure::BadInput(format!("{}:{at}\n  {words}{excerpt}", source.name))
+            Failure::BadInput(format!("{}:{at}\n  {problem}{excerpt}", source.name))
         }
-        None => Failure::BadInput(format!("{}\n  {words}", source.name)),
+        None => Failure::BadInput(format!("{}\n  {problem}", source.name)),
     }
 }

@@ -12,14 +12,14 @@ use pinfold_render::{explain, placement};
 use pinfold_terminal::Rejected;
 use serde::Serialize;
 
-use crate::as_pinfold::{AsPinfold, MOST_COMPARED, Outcome};
+use crate::as_pinfold::{AsPinfold, MOST_COMPARED, PodOutcome};
 use crate::exit::Failure;
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::progress::Progress;
 
 /// One step. Pods are positions in the list of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SimulationStep {
     /// A pod is added.
     Add(usize),
     /// All containers of a pod start, one after the other.
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 
 /// The result of one step.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Event {
+pub(crate) struct StepEvent {
     /// `add`, `start`, `remove`, `devices` or `restart`.
     pub(crate) step: &'static str,
     /// The pod, if the step is about one.
@@ -57,12 +57,12 @@ pub(crate) struct Event {
     pub(crate) message: String,
 }
 
-impl Event {
+impl StepEvent {
     /// The pod and the decision about it; `None` if the step decides nothing.
-    fn outcome(&self) -> Option<(&str, Outcome)> {
+    fn outcome(&self) -> Option<(&str, PodOutcome)> {
         let outcome = match (&self.assignment, &self.rejection) {
-            (Some(_), _) => Outcome::Admitted(self.message.clone()),
-            (None, Some(_)) => Outcome::Rejected,
+            (Some(_), _) => PodOutcome::Admitted(self.message.clone()),
+            (None, Some(_)) => PodOutcome::Rejected,
             (None, None) => return None,
         };
         Some((self.pod.as_deref()?, outcome))
@@ -71,7 +71,7 @@ impl Event {
 
 /// How many pods were admitted and rejected.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(crate) struct Counts {
+pub(crate) struct PodCounts {
     /// Admitted pods.
     pub(crate) admitted: usize,
     /// Rejected pods.
@@ -83,19 +83,19 @@ pub(crate) struct Simulation {
     /// The node's ledger.
     pub(crate) ledger: Ledger,
     /// The events of all steps, in order.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<StepEvent>,
     /// The events of the first [`MOST_COMPARED`] steps.
     compared_events: usize,
     /// Pods admitted and rejected.
-    pub(crate) counts: Counts,
+    pub(crate) counts: PodCounts,
 }
 
 /// The steps of a simulation and what they refer to.
-pub(crate) struct Play<'a> {
+pub(crate) struct SimulationPlan<'a> {
     /// The pods that steps refer to.
     pub(crate) pods: &'a [Arc<Pod>],
     /// The steps.
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: &'a [SimulationStep],
     /// How many times the steps are taken; every time with new pods.
     pub(crate) rounds: u32,
     /// The ledger's state before the first step; without pods if `None`.
@@ -104,9 +104,9 @@ pub(crate) struct Play<'a> {
     pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
 }
 
-impl<'a> Play<'a> {
+impl<'a> SimulationPlan<'a> {
     /// These steps, once, on an empty node.
-    pub(crate) fn new(pods: &'a [Arc<Pod>], steps: &'a [Step]) -> Self {
+    pub(crate) fn new(pods: &'a [Arc<Pod>], steps: &'a [SimulationStep]) -> Self {
         Self {
             pods,
             steps,
@@ -116,26 +116,32 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// How many steps there are in all rounds.
+    /// The number of steps in all rounds.
     fn len(&self) -> usize {
         self.steps.len() * self.rounds as usize
     }
 
     /// Takes all steps on a node.
-    pub(crate) fn on(&self, node: &Node) -> Result<Simulation, Failure> {
+    pub(crate) fn run_on(&self, node: &SimulatedNode) -> Result<Simulation, Failure> {
         let mut progress = Progress::on_stderr(self.len());
-        let simulation = self.first_steps_on(node, usize::MAX, || progress.advance());
+        let simulation = self.run_first_steps_on(node, usize::MAX, || progress.advance());
         progress.end();
         simulation
     }
 
     /// Compares a kubelet's simulation of these steps with the decisions of Pinfold's agent on the same node.
-    pub(crate) fn compare(&self, simulation: &Simulation, pinfold: &Node) -> Option<AsPinfold> {
-        let other = self.first_steps_on(pinfold, MOST_COMPARED, || {}).ok()?;
+    pub(crate) fn compare(
+        &self,
+        simulation: &Simulation,
+        pinfold: &SimulatedNode,
+    ) -> Option<AsPinfold> {
+        let other = self
+            .run_first_steps_on(pinfold, MOST_COMPARED, || {})
+            .ok()?;
         let kubelet = simulation.events.iter().take(simulation.compared_events);
         let found = AsPinfold::compare(
-            kubelet.filter_map(Event::outcome),
-            other.events.iter().filter_map(Event::outcome),
+            kubelet.filter_map(StepEvent::outcome),
+            other.events.iter().filter_map(StepEvent::outcome),
         );
         Some(match self.len() > MOST_COMPARED {
             true => found.of_first_steps(MOST_COMPARED),
@@ -144,9 +150,9 @@ impl<'a> Play<'a> {
     }
 
     /// Takes at most this many steps on a node.
-    fn first_steps_on(
+    fn run_first_steps_on(
         &self,
-        node: &Node,
+        node: &SimulatedNode,
         most: usize,
         mut advance: impl FnMut(),
     ) -> Result<Simulation, Failure> {
@@ -171,8 +177,8 @@ impl<'a> Play<'a> {
                     pod.clone()
                 };
                 match step {
-                    Step::Offer(index) => simulation.offer(self.offers.get(index)),
-                    step => simulation.play(step, pod)?,
+                    SimulationStep::Offer(index) => simulation.offer(self.offers.get(index)),
+                    step => simulation.take(step, pod)?,
                 }
                 taken += 1;
                 if taken <= MOST_COMPARED {
@@ -204,25 +210,30 @@ impl Simulation {
             ledger,
             events: Vec::new(),
             compared_events: 0,
-            counts: Counts::default(),
+            counts: PodCounts::default(),
         }
     }
 
-    fn play(&mut self, step: Step, mut pod: impl FnMut(usize) -> Arc<Pod>) -> Result<(), Failure> {
+    /// Takes one step and records its events.
+    fn take(
+        &mut self,
+        step: SimulationStep,
+        mut pod: impl FnMut(usize) -> Arc<Pod>,
+    ) -> Result<(), Failure> {
         match step {
-            Step::Add(index) => {
+            SimulationStep::Add(index) => {
                 let pod = pod(index);
                 match self.ledger.admit(&pod, &mut NoPreference) {
                     Ok(admission) => self.record_decision("add", &pod.name, admission.decision),
                     Err(error) => self.record("add", &pod.name, no_effect(&error)),
                 }
             }
-            Step::Start(index) => {
+            SimulationStep::Start(index) => {
                 let pod = pod(index);
                 let message = self.start(&pod).unwrap_or_else(|error| no_effect(&error));
                 self.record("start", &pod.name, message);
             }
-            Step::StartOne {
+            SimulationStep::StartOne {
                 pod: index,
                 container,
             } => {
@@ -236,15 +247,15 @@ impl Simulation {
                 };
                 self.record("start", &pod.name, message);
             }
-            Step::Offer(_) => {}
-            Step::Remove(index) => {
+            SimulationStep::Offer(_) => {}
+            SimulationStep::Remove(index) => {
                 let pod = pod(index);
                 let released = self.ledger.release(&pod.uid);
                 let message =
                     released.map_or_else(|error| no_effect(&error), |_| "removed".to_owned());
                 self.record("remove", &pod.name, message);
             }
-            Step::Restart => self.restart()?,
+            SimulationStep::Restart => self.restart()?,
         }
         Ok(())
     }
@@ -307,7 +318,7 @@ impl Simulation {
             AdmissionResult::Admitted(assignment) => (Some(assignment), None),
             AdmissionResult::Rejected(rejection) => (None, Some(rejection)),
         };
-        self.events.push(Event {
+        self.events.push(StepEvent {
             step,
             pod: Some(pod.to_owned()),
             assignment,
@@ -317,7 +328,7 @@ impl Simulation {
     }
 
     fn record(&mut self, step: &'static str, pod: &str, message: String) {
-        self.events.push(Event {
+        self.events.push(StepEvent {
             step,
             pod: (!pod.is_empty()).then(|| pod.to_owned()),
             assignment: None,

@@ -120,8 +120,12 @@ pub(crate) fn problems(machine: &Arc<Machine>, settings: &Settings) -> Vec<Start
 /// configuration at all.
 pub(crate) fn file_problems(findings: &Diagnostics) -> Option<Vec<StartProblem>> {
     let rejected = |finding: &Diagnostic| matches!(finding.problem, DiagnosticKind::Rejected(_));
+    let place = |finding: &Diagnostic| match finding.at {
+        Some(at) => format!("{} at {}:{at}", finding.path, finding.file),
+        None => format!("{} in {}", finding.path, finding.file),
+    };
     let problem = |finding: &Diagnostic| StartProblem {
-        problem: finding.to_string(),
+        problem: place(finding),
         fix: finding.hint.clone().unwrap_or_default(),
         message: finding.problem.to_string(),
     };

@@ -1,4 +1,4 @@
-//! How full a node is, and how scattered what is left: utilisation and fragmentation.
+//! [`ResourceUsage`]: how much of a node's resources is used, and how fragmented the rest is.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,36 @@ use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;
 
-/// One resource of a node.
+/// The usage of one resource of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Usage {
+pub(crate) struct ResourceUsage {
     /// Its name.
     pub(crate) resource: ResourceName,
-    /// Who hands it out.
+    /// The manager that assigns it.
     #[serde(skip)]
     manager: ResourceManager,
-    /// What pods could get of an empty node: CPUs, bytes or devices.
+    /// CPUs, bytes or devices that pods can get on an empty node.
     pub(crate) total: u64,
-    /// What is left.
+    /// CPUs, bytes or devices that are free.
     pub(crate) free: u64,
-    /// The largest request that one NUMA node could still serve.
+    /// The largest request that one NUMA node can still serve.
     pub(crate) largest: u64,
-    /// What one NUMA node could serve if all that is left were together.
+    /// The largest request that one NUMA node could serve if all that is free were on one node.
     pub(crate) possible: u64,
 }
 
-impl Usage {
+impl ResourceUsage {
     /// Per cent of the total that is in use.
     pub(crate) fn used_percent(&self) -> u64 {
         percent(self.total - self.free.min(self.total), self.total)
     }
 
-    /// Per cent of the possible that does not fit because it is scattered.
+    /// Per cent of the possible request that does not fit because the free resources are on several NUMA nodes.
     pub(crate) fn fragmentation_percent(&self) -> u64 {
         percent(self.possible.saturating_sub(self.largest), self.possible)
     }
 
-    fn words(&self, amount: u64) -> String {
+    fn text(&self, amount: u64) -> String {
         match self.manager {
             ResourceManager::Memory => amount::bytes(amount),
             ResourceManager::Cpu | ResourceManager::Device => amount.to_string(),
@@ -53,7 +53,7 @@ fn percent(part: u64, whole: u64) -> u64 {
 }
 
 /// Every resource that is managed, CPUs first.
-pub(crate) fn of(ledger: &Ledger) -> Vec<Usage> {
+pub(crate) fn of(ledger: &Ledger) -> Vec<ResourceUsage> {
     let mut usages = Vec::new();
     usages.extend(cpus(ledger));
     let occupancy = ledger.occupancy();
@@ -110,13 +110,13 @@ fn usage(
     total: u64,
     free: u64,
     nodes: impl Iterator<Item = (u64, u64)>,
-) -> Usage {
+) -> ResourceUsage {
     let (mut biggest, mut largest) = (0, 0);
     for (total, free) in nodes {
         biggest = biggest.max(total);
         largest = largest.max(free);
     }
-    Usage {
+    ResourceUsage {
         resource,
         manager,
         total,
@@ -126,8 +126,8 @@ fn usage(
     }
 }
 
-/// CPUs, if they are handed out. With `full-pcpus-only` only whole cores count.
-fn cpus(ledger: &Ledger) -> Option<Usage> {
+/// The usage of CPUs under the static policy. With `full-pcpus-only` only whole cores count as free.
+fn cpus(ledger: &Ledger) -> Option<ResourceUsage> {
     let rules: &Rules = ledger.rules();
     if rules.settings().cpu_policy != "static" {
         return None;
@@ -161,23 +161,23 @@ fn cpus(ledger: &Ledger) -> Option<Usage> {
     ))
 }
 
-/// The table of all resources.
-pub(crate) fn table(usages: &[Usage]) -> String {
+/// A table with a row for each resource.
+pub(crate) fn table(usages: &[ResourceUsage]) -> String {
     let mut table = Table::new([
         ("resource", Align::Left),
         ("used", Align::Right),
         ("free", Align::Right),
-        ("of", Align::Right),
-        ("fits one node", Align::Right),
+        ("total", Align::Right),
+        ("largest fit", Align::Right),
         ("fragmented", Align::Right),
     ]);
     for usage in usages {
         table.row([
             usage.resource.to_string(),
             format!("{}%", usage.used_percent()),
-            usage.words(usage.free),
-            usage.words(usage.total),
-            usage.words(usage.largest),
+            usage.text(usage.free),
+            usage.text(usage.total),
+            usage.text(usage.largest),
             format!("{}%", usage.fragmentation_percent()),
         ]);
     }

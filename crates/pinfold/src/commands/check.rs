@@ -21,7 +21,7 @@ use crate::{input, node};
 
 /// The answer as JSON and YAML.
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     /// Whether the kubelet starts.
     valid: bool,
     /// Who was checked.
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             name => name.to_owned(),
         },
     };
-    let mut report = Report {
+    let mut report = CheckReport {
         valid: false,
         decider: decider.to_string(),
         problems: Vec::new(),
@@ -143,7 +143,7 @@ fn for_pods(rules: Rules) -> Vec<String> {
     lines
 }
 
-fn text(startup: &Startup, report: &Report) -> String {
+fn text(startup: &Startup, report: &CheckReport) -> String {
     let mut text = startup.text(&report.problems);
     for line in &report.for_pods {
         let _ = writeln!(text, "  {line}");

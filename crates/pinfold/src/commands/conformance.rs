@@ -1,4 +1,4 @@
-//! `pinfold conformance`: does this build decide as the real programs do?
+//! `pinfold conformance`: replays test vectors of the real programs and compares the decisions.
 
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -8,12 +8,12 @@ use pinfold_kube::decider::Decider;
 use pinfold_render::explain;
 
 use crate::args::DefragmentArgs;
-use crate::as_pinfold::{AsPinfold, Outcome};
-use crate::commands::explain::{Answer, compare};
+use crate::as_pinfold::{AsPinfold, PodOutcome};
+use crate::commands::explain::{PodAnswer, compare};
 use crate::exit::{Failure, REJECTED};
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::output::remark;
-use crate::running::Running;
+use crate::running::RunningPods;
 use crate::{input, output};
 
 pub(crate) fn run(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
@@ -27,8 +27,8 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
             "--as {decider}: defragment plans for one node, where a kubelet or pinfold decides"
         )));
     }
-    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
-    let running = Running::read(&args.running)?;
+    let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
+    let running = RunningPods::read(&args.running)?;
     let ledger = running.ledger(&node, remark)?;
     let (name, pod) = input::first_pod(&args.pod)?;
     let effort = Effort {
@@ -37,9 +37,9 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     };
     let found = remedy::defragment(&ledger, &pod, &mut NoPreference, effort)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    let kubelet = Outcome::of(&found.decision);
+    let kubelet = PodOutcome::of(&found.decision);
     let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
-    let answer = Answer {
+    let answer = PodAnswer {
         found: &found,
         as_pinfold: as_pinfold.as_ref(),
     };

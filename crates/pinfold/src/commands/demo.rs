@@ -1,4 +1,4 @@
-//! `pinfold demo`: the main job at once. A known server, some pods, one rejection explained, and the picture.
+//! `pinfold demo`: an example with a known server, some pods, one rejection explained, and a picture.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -9,23 +9,22 @@ use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg;
-
 use pinfold_terminal::DeciderArg;
 
 use crate::args::{MachineArg, NodeArgs};
 use crate::commands::{explain, simulate};
 use crate::exit::Failure;
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::output;
-use crate::simulation::{Play, Step};
+use crate::simulation::{SimulationPlan, SimulationStep};
 use crate::usage;
 
-/// What runs in the demonstration; the last pod is the one that does not fit.
+/// The pods of the example; the last one does not fit.
 const PODS: &str = include_str!("demo/pods.yaml");
 const MACHINE: &str = "dgx-h100";
 
 pub(crate) fn run() -> Result<ExitCode, Failure> {
-    let node = Node::open(&NodeArgs {
+    let node = SimulatedNode::open(&NodeArgs {
         machine: MachineArg {
             machine: MACHINE.to_owned(),
         },
@@ -46,9 +45,9 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
             Arc::new(object.pod)
         })
         .collect();
-    let steps: Vec<Step> = (0..pods.len()).map(Step::Add).collect();
-    let play = Play::new(&pods, &steps);
-    let simulation = play.on(&node)?;
+    let steps: Vec<SimulationStep> = (0..pods.len()).map(SimulationStep::Add).collect();
+    let plan = SimulationPlan::new(&pods, &steps);
+    let simulation = plan.run_on(&node)?;
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();
     let mut text = simulate::text(&node, &simulation, &occupancy, &usages);
@@ -65,8 +64,8 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     }
 
     let picture = std::env::temp_dir().join("pinfold-demo.svg");
-    let plan = MachineLayout::new(node.machine(), &occupancy);
-    let drawn = svg::draw(&plan, &occupancy, &node.name);
+    let layout = MachineLayout::new(node.machine(), &occupancy);
+    let drawn = svg::draw(&layout, &occupancy, &node.name);
     let _ = match output::write_file(&picture, drawn.as_bytes()) {
         Ok(()) => write!(text, "\nThe same as a picture: {}\n", picture.display()),
         Err(error) => write!(text, "\nNo picture: {error}\n"),

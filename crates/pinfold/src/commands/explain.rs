@@ -10,18 +10,18 @@ use pinfold_render::explain;
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
-use crate::as_pinfold::{AsPinfold, Outcome};
+use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::exit::{Failure, REJECTED};
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::output::remark;
-use crate::running::Running;
+use crate::running::RunningPods;
 use crate::{input, output};
 
 pub(crate) mod cluster;
 
 /// An answer about one pod as JSON and YAML.
 #[derive(Serialize)]
-pub(crate) struct Answer<'a, T> {
+pub(crate) struct PodAnswer<'a, T> {
     /// The answer.
     #[serde(flatten)]
     pub(crate) found: &'a T,
@@ -38,15 +38,15 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.cluster.is_cluster(args.node.decider.decider) {
         return cluster::run(args);
     }
-    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
-    let running = Running::read(&args.running)?;
+    let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
+    let running = RunningPods::read(&args.running)?;
     let ledger = running.ledger(&node, remark)?;
     let (name, pod) = input::first_pod(&args.pod)?;
     let found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    let kubelet = Outcome::of(&found.decision);
+    let kubelet = PodOutcome::of(&found.decision);
     let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
-    let answer = Answer {
+    let answer = PodAnswer {
         found: &found,
         as_pinfold: as_pinfold.as_ref(),
     };
@@ -66,13 +66,13 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 pub(crate) fn compare(
     name: &str,
     pod: &Arc<Pod>,
-    kubelet: Outcome,
-    running: &Running<'_>,
-    pinfold: &Node,
+    kubelet: PodOutcome,
+    running: &RunningPods<'_>,
+    pinfold: &SimulatedNode,
 ) -> Option<AsPinfold> {
     let mut ledger = running.ledger(pinfold, |_| {}).ok()?;
     let admission = ledger.admit(pod, &mut NoPreference).ok()?;
-    let pinfold = Outcome::of(&admission.decision);
+    let pinfold = PodOutcome::of(&admission.decision);
     Some(AsPinfold::compare([(name, kubelet)], [(name, pinfold)]))
 }
 

@@ -9,7 +9,7 @@ use pinfold_render::table::{Align, Table};
 
 use crate::args::Format;
 use crate::exit::Failure;
-use crate::{output, recorded};
+use crate::{journal_replay, output};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,7 +30,7 @@ pub(crate) struct JournalArgs {
 }
 
 pub(crate) fn run(args: &JournalArgs) -> Result<ExitCode, Failure> {
-    let history = recorded::history(&args.file)?;
+    let history = journal_replay::history(&args.file)?;
     let entries = history.entries.iter();
     let entries: Vec<&JournalEntry> = entries.filter(|entry| entry.number >= args.since).collect();
     output::print_as(args.output, &entries, || text(&entries))?;

@@ -16,11 +16,11 @@ use serde::Serialize;
 use crate::args::SimulateArgs;
 use crate::as_pinfold::AsPinfold;
 use crate::exit::{Failure, REJECTED};
-use crate::node::Node;
+use crate::journal_replay::JournalReplay;
+use crate::node::SimulatedNode;
 use crate::output::{self, width};
-use crate::recorded::Recorded;
-use crate::simulation::{Counts, Event, Play, Simulation};
-use crate::usage::{self, Usage};
+use crate::simulation::{PodCounts, Simulation, SimulationPlan, StepEvent};
+use crate::usage::{self, ResourceUsage};
 use crate::{input, script};
 
 pub(crate) mod cluster;
@@ -31,14 +31,14 @@ const LISTED: usize = 50;
 
 /// The result as JSON and YAML.
 #[derive(Serialize)]
-struct Report<'a> {
+struct SimulationReport<'a> {
     machine: &'a str,
     decider: String,
     policy: &'static str,
     scope: &'static str,
-    counts: Counts,
-    events: &'a [Event],
-    usage: &'a [Usage],
+    counts: PodCounts,
+    events: &'a [StepEvent],
+    usage: &'a [ResourceUsage],
     occupancy: &'a Occupancy,
     #[serde(skip_serializing_if = "Option::is_none")]
     as_pinfold: Option<&'a AsPinfold>,
@@ -54,44 +54,44 @@ fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         return cluster::run(args);
     }
     if let Some(journal) = &args.journal {
-        let recorded = Recorded::read(journal)?;
-        let node = recorded.node.with(args.node.policy, args.node.scope)?;
-        let play = Play {
-            start: Some(&recorded.start),
-            offers: &recorded.offers,
-            ..Play::new(&recorded.pods, &recorded.steps)
+        let replay = JournalReplay::read(journal)?;
+        let node = replay.node.with(args.node.policy, args.node.scope)?;
+        let plan = SimulationPlan {
+            start: Some(&replay.start),
+            offers: &replay.offers,
+            ..SimulationPlan::new(&replay.pods, &replay.steps)
         };
-        return run_on(args, &node, None, &play);
+        return run_on(args, &node, None, &plan);
     }
-    let (node, pinfold) = Node::open_with_pinfold(&args.node)?;
+    let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
     let objects = input::pods(&args.pods)?;
     let steps = script::steps(args.script.as_ref(), &objects)?;
     let pods: Vec<Arc<Pod>> = objects
         .into_iter()
         .map(|object| Arc::new(object.pod))
         .collect();
-    let play = Play {
+    let plan = SimulationPlan {
         rounds: args.repeat,
-        ..Play::new(&pods, &steps)
+        ..SimulationPlan::new(&pods, &steps)
     };
-    run_on(args, &node, pinfold.as_ref(), &play)
+    run_on(args, &node, pinfold.as_ref(), &plan)
 }
 
 /// Takes the steps on a node and prints the result, with the decisions in which `pinfold` differs.
 fn run_on(
     args: &SimulateArgs,
-    node: &Node,
-    pinfold: Option<&Node>,
-    play: &Play<'_>,
+    node: &SimulatedNode,
+    pinfold: Option<&SimulatedNode>,
+    plan: &SimulationPlan<'_>,
 ) -> Result<ExitCode, Failure> {
     if args.compare {
-        return compare::run(node, play, args.output);
+        return compare::run(node, plan, args.output);
     }
-    let simulation = play.on(node)?;
-    let as_pinfold = pinfold.and_then(|pinfold| play.compare(&simulation, pinfold));
+    let simulation = plan.run_on(node)?;
+    let as_pinfold = pinfold.and_then(|pinfold| plan.compare(&simulation, pinfold));
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();
-    let report = Report {
+    let report = SimulationReport {
         machine: &node.name,
         decider: node.decider.to_string(),
         policy: node.rules.policy().name(),
@@ -110,8 +110,8 @@ fn run_on(
         text
     })?;
     if let Some(path) = &args.svg {
-        let plan = MachineLayout::new(node.machine(), &occupancy);
-        let picture = svg::draw(&plan, &occupancy, &node.described());
+        let layout = MachineLayout::new(node.machine(), &occupancy);
+        let picture = svg::draw(&layout, &occupancy, &node.described());
         output::write_file(path, picture.as_bytes())?;
     }
     Ok(match simulation.counts.rejected {
@@ -122,10 +122,10 @@ fn run_on(
 
 /// The result as text: the steps, the machine with its pods, and what is left.
 pub(crate) fn text(
-    node: &Node,
+    node: &SimulatedNode,
     simulation: &Simulation,
     occupancy: &Occupancy,
-    usages: &[Usage],
+    usages: &[ResourceUsage],
 ) -> String {
     let mut text = match node.name.as_str() {
         "" => String::new(),
@@ -135,10 +135,10 @@ pub(crate) fn text(
     text.push('\n');
     text.push_str(&events(&simulation.events, occupancy));
     text.push('\n');
-    let plan = MachineLayout::new(node.machine(), occupancy);
+    let layout = MachineLayout::new(node.machine(), occupancy);
     let colour = output::colour();
     text.push_str(&grid::draw(
-        &plan,
+        &layout,
         occupancy,
         Legend::Names,
         width(),
@@ -147,7 +147,7 @@ pub(crate) fn text(
     if !usages.is_empty() {
         let _ = write!(text, "\n{}", usage::table(usages));
     }
-    let Counts { admitted, rejected } = simulation.counts;
+    let PodCounts { admitted, rejected } = simulation.counts;
     let _ = writeln!(
         text,
         "\n{} admitted, {} rejected",
@@ -158,7 +158,7 @@ pub(crate) fn text(
 }
 
 /// One line per step, with the letter of the pod in the picture.
-fn events(events: &[Event], occupancy: &Occupancy) -> String {
+fn events(events: &[StepEvent], occupancy: &Occupancy) -> String {
     let holders = occupancy.holders.iter().enumerate();
     let signs: BTreeMap<&str, char> = holders
         .map(|(index, holder)| (holder.name.as_str(), palette::sign(index)))

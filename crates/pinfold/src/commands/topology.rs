@@ -1,4 +1,4 @@
-//! `pinfold topology`: what a machine is, as text, picture or data.
+//! `pinfold topology`: a machine as text, picture or data.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,18 +24,18 @@ use pinfold_render::text::{count, paragraph};
 use pinfold_render::{grid, svg, tree};
 use serde::Serialize;
 
-use crate::args::{NrtVersion, Picture, TopologyArgs};
+use crate::args::{NrtVersionArg, TopologyArgs, TopologyFormat};
 use crate::devices::kind_name;
 use crate::exit::Failure;
 use crate::output::{self, width};
 use crate::{input, node};
 
-/// Everything about a machine, for programs.
+/// A machine as JSON and YAML.
 #[derive(Serialize)]
 struct Topology<'a> {
-    /// What was found.
+    /// The machine as the kernel or the file describes it.
     hardware: &'a Hardware,
-    /// What the kubelet makes of it.
+    /// The machine as the kubelet sees it.
     kubelet_view: &'a Machine,
     /// Signs of missing or wrong firmware tables.
     warnings: &'a [HardwareWarning],
@@ -54,33 +54,33 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         warnings: &warnings,
     };
     match args.output {
-        Picture::Text => output::print(&text(&topology, args.devices))?,
-        Picture::Svg => {
+        TopologyFormat::Text => output::print(&text(&topology, args.devices))?,
+        TopologyFormat::Svg => {
             let occupancy = occupancy(&hardware, &machine);
-            let plan = MachineLayout::new(&machine, &occupancy);
-            output::print(&svg::draw(&plan, &occupancy, title(&hardware)))?;
+            let layout = MachineLayout::new(&machine, &occupancy);
+            output::print(&svg::draw(&layout, &occupancy, title(&hardware)))?;
         }
-        Picture::Json => output::print_json(&topology)?,
-        Picture::Yaml => output::print_yaml(&topology)?,
-        Picture::Nrt => output::print_yaml(&report(args, &hardware, &machine).content())?,
+        TopologyFormat::Json => output::print_json(&topology)?,
+        TopologyFormat::Yaml => output::print_yaml(&topology)?,
+        TopologyFormat::Nrt => output::print_yaml(&report(args, &hardware, &machine).content())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the machine would report with nobody on it, under a kubelet that manages nothing. Devices are left out: only
-/// their plugins know the names they are handed out under.
+/// The NodeResourceTopology object of the machine without pods, under a kubelet without managers. Devices are left out:
+/// only their device plugins know the resource names.
 fn report(args: &TopologyArgs, hardware: &Hardware, machine: &Machine) -> NodeResourceTopology {
     let name = args.node_name.clone();
     let name = name.unwrap_or_else(|| object_name(title(hardware)));
     let settings = Settings::default();
-    let nobody = Occupancy {
+    let empty = Occupancy {
         shared: machine.online().clone(),
         ..Occupancy::default()
     };
-    let report = node_resource_topology::publish(&name, machine, &nobody, &settings);
+    let report = node_resource_topology::publish(&name, machine, &empty, &settings);
     match args.nrt_version {
-        NrtVersion::V1alpha2 => report,
-        NrtVersion::V1alpha1 => {
+        NrtVersionArg::V1alpha2 => report,
+        NrtVersionArg::V1alpha1 => {
             let facts = ReportAnnotations::of(machine, &settings, CpuSet::new());
             let topology = facts.topology(settings.fidelity);
             let pools = Pools::of(&topology, &CpuHolders::default());
@@ -89,7 +89,7 @@ fn report(args: &TopologyArgs, hardware: &Hardware, machine: &Machine) -> NodeRe
     }
 }
 
-/// The text as the name of an object: lower case letters, digits and dashes.
+/// Turns a text into the name of an object: lower case letters, digits and dashes.
 fn object_name(text: &str) -> String {
     let mut name = String::new();
     for c in text.chars().flat_map(char::to_lowercase) {
@@ -150,10 +150,10 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         devices: Vec::new(),
         ..occupancy(hardware, machine)
     };
-    let plan = MachineLayout::new(machine, &occupancy);
+    let layout = MachineLayout::new(machine, &occupancy);
     let colour = output::colour();
     text.push_str(&grid::draw(
-        &plan,
+        &layout,
         &occupancy,
         Legend::Names,
         width(),
@@ -177,22 +177,22 @@ fn text(topology: &Topology<'_>, all_devices: bool) -> String {
         false => device_counts(hardware),
     });
     let inconsistencies = hardware.inconsistencies.iter().map(ToString::to_string);
-    let odd: Vec<String> = topology
+    let warnings: Vec<String> = topology
         .warnings
         .iter()
         .map(ToString::to_string)
         .chain(inconsistencies)
         .collect();
-    if !odd.is_empty() {
-        text.push_str("\nodd about this machine\n");
-        for line in odd {
+    if !warnings.is_empty() {
+        text.push_str("\nwarnings\n");
+        for line in warnings {
             text.push_str(&paragraph("  - ", &line, 4, width()));
         }
     }
     text
 }
 
-/// Devices that pods care about, by node.
+/// The devices that pods can use, by NUMA node.
 fn near(hardware: &Hardware) -> BTreeMap<String, Vec<&PciDevice>> {
     let mut near: BTreeMap<(u32, String), Vec<&PciDevice>> = BTreeMap::new();
     let useful = |kind| !matches!(kind, PciKind::Bridge | PciKind::Other | PciKind::Display);
@@ -265,7 +265,7 @@ fn device_list(hardware: &Hardware) -> String {
     )
 }
 
-/// The machine with nobody on it, and its devices in their places.
+/// The machine without pods, with its devices.
 fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
     let memory = machine.nodes().iter().map(|node| MemoryRow {
         node: node.id,

@@ -1,4 +1,4 @@
-//! What a long history costs.
+//! The cost of a pod does not grow with the number of pods.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use rustix::time::{ClockId, clock_gettime};
 use super::*;
 use crate::args::{MachineArg, NodeArgs};
 
-/// The time that this thread has computed, not the time that went by.
+/// The CPU time of this thread.
 fn computed() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(now).expect("time goes forward")
 }
 
-fn node(machine: &str) -> Node {
+fn node(machine: &str) -> SimulatedNode {
     let args = NodeArgs {
         machine: MachineArg {
             machine: machine.to_owned(),
@@ -28,10 +28,10 @@ fn node(machine: &str) -> Node {
         devices_file: None,
         decider: DeciderArg::default(),
     };
-    Node::open(&args).expect("a node")
+    SimulatedNode::open(&args).expect("a node")
 }
 
-/// A pod with so many CPUs of its own, or one that shares.
+/// A pod with exclusive CPUs, or in the shared pool if `cpus` is `None`.
 fn pod(number: usize, cpus: Option<&str>) -> Arc<Pod> {
     let resource = |name: &str, amount: &str| (name.into(), amount.parse().expect("a quantity"));
     let list = cpus.map(|cpus| [resource("cpu", cpus), resource("memory", "16Mi")]);
@@ -51,8 +51,8 @@ fn pod(number: usize, cpus: Option<&str>) -> Arc<Pod> {
     })
 }
 
-/// 100,000 pods on 256 CPUs: nine of ten share CPUs and stay, every tenth has CPUs of its own and leaves for the next but
-/// fifty. So ever more pods are there, while the CPUs stay as busy as they were.
+/// 100,000 pods on 256 CPUs: nine of ten are in the shared pool and stay, every tenth has exclusive CPUs and is removed
+/// 500 pods later. The number of pods grows while the number of exclusive CPUs stays the same.
 #[test]
 fn a_pod_costs_no_more_after_a_hundred_thousand_others() {
     const PODS: usize = 100_000;
@@ -65,17 +65,17 @@ fn a_pod_costs_no_more_after_a_hundred_thousand_others() {
         let begun = computed();
         for number in tenth * TENTH..(tenth + 1) * TENTH {
             let cpus = own(number).then_some(["1", "2", "3"][number / 10 % 3]);
-            let step = simulation.play(Step::Add(0), |_| pod(number, cpus));
+            let step = simulation.take(SimulationStep::Add(0), |_| pod(number, cpus));
             step.expect("a step");
             if let Some(old) = number.checked_sub(500).filter(|_| own(number)) {
-                let step = simulation.play(Step::Remove(0), |_| pod(old, None));
+                let step = simulation.take(SimulationStep::Remove(0), |_| pod(old, None));
                 step.expect("a step");
             }
         }
         costs.push(computed() - begun);
     }
-    assert_eq!(simulation.counts.admitted, PODS, "nobody is rejected");
-    // A cost that grows with the pods would be nineteen times as large at the end; a tree of them costs a little more.
+    assert_eq!(simulation.counts.admitted, PODS, "no pod is rejected");
+    // A cost that grows with the number of pods would be nineteen times as large at the end; a map's grows a little.
     let (first, last) = (costs[0], costs[costs.len() - 1]);
     assert!(last < first * 3, "{costs:?}");
 }

@@ -80,6 +80,29 @@ fn clusters() {
 }
 
 #[test]
+fn deciders() {
+    let split = "--machine '2 sockets, 2 cores, smt2, numbering=adjacent' --config split-cores.yaml pair.yaml";
+    let plugin = "--as scheduler-plugins --nodes node-topologies.yaml";
+    check(
+        "deciders",
+        &[
+            &format!("simulate {split}"),
+            &format!("simulate --as pinfold {split}"),
+            &format!("explain {split}"),
+            "simulate --machine '9 sockets, 2 cores' pair.yaml",
+            "simulate --machine '9 sockets, 2 cores' --output json pair.yaml",
+            "check --machine '9 sockets, 2 cores' --config nine-numa-nodes-forbidden.yaml",
+            "simulate --as kubelet-1.12 --machine '2 cores' pair.yaml",
+            &format!("simulate {plugin} two.yaml"),
+            &format!("simulate {plugin} --scheduler-config most-allocated.yaml two.yaml"),
+            &format!("explain {plugin} one.yaml"),
+            "simulate --as pinfold --nodes koordinator-rules.yaml --machine '2 sockets, 4 cores, smt2' --policy none burst.yaml",
+            "defragment --as volcano --machine '2 cores' pair.yaml",
+        ],
+    );
+}
+
+#[test]
 fn explain() {
     check(
         "explain",

@@ -16,9 +16,9 @@ use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
-use crate::as_pinfold::{AsPinfold, Outcome};
-use crate::cluster::{ClusterFiles, Nodes};
-use crate::commands::simulate::cluster::{Reason, grouped_reasons, place};
+use crate::as_pinfold::{AsPinfold, PodOutcome};
+use crate::cluster::{ClusterFiles, SimulatedCluster};
+use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output;
@@ -28,13 +28,13 @@ const LISTED: usize = 10;
 
 /// The answers of all nodes as JSON and YAML.
 #[derive(Serialize)]
-struct Explanation<'a> {
+struct ClusterExplanation<'a> {
     pod: &'a str,
     decider: String,
     /// The nodes that fit the pod, best first.
-    fits: Vec<Candidate>,
+    fits: Vec<FittingNode>,
     /// Why the other nodes reject it.
-    rejections: Vec<Reason>,
+    rejections: Vec<RejectionGroup>,
     /// The changes that would let it fit, if no node fits it.
     changes: Vec<PodChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ struct Explanation<'a> {
 
 /// A node that fits the pod.
 #[derive(Clone, Debug, Serialize)]
-struct Candidate {
+struct FittingNode {
     node: NodeName,
     score: i64,
     #[serde(skip_serializing_if = "CpuSet::is_empty")]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let rejections: Vec<_> = rejections
         .filter_map(|answer| Some((answer.node.clone(), answer.evaluation.rejection()?.clone())))
         .collect();
-    let explanation = Explanation {
+    let explanation = ClusterExplanation {
         pod: &pod.pod.name,
         decider: nodes.reading.decider.to_string(),
         changes: match fits.is_empty() {
@@ -96,19 +96,19 @@ fn compare(
     files: &ClusterFiles,
     running: &[PodObject],
     pod: &PodObject,
-    kubelet: Option<&Candidate>,
+    kubelet: Option<&FittingNode>,
 ) -> Option<AsPinfold> {
     let mut nodes = files.as_pinfold()?;
     place_running(&mut nodes, running).ok()?;
     let ask = nodes.ask(pod).ok()?;
     let pinfold = candidates(&mut nodes, &ask);
-    let outcome = |fit: Option<&Candidate>| match fit {
-        Some(fit) => Outcome::Admitted(format!(
+    let outcome = |fit: Option<&FittingNode>| match fit {
+        Some(fit) => PodOutcome::Admitted(format!(
             "{}: {}",
             fit.node,
             place(&fit.cpus, fit.numa_nodes)
         )),
-        None => Outcome::Rejected,
+        None => PodOutcome::Rejected,
     };
     let name = pod.pod.name.as_str();
     let found = AsPinfold::compare(
@@ -124,7 +124,7 @@ fn compare(
 }
 
 /// Places the pods of the nodes' files that are not bound, and the pods that run already.
-fn place_running(nodes: &mut Nodes, running: &[PodObject]) -> Result<(), Failure> {
+fn place_running(nodes: &mut SimulatedCluster, running: &[PodObject]) -> Result<(), Failure> {
     let pending = std::mem::take(&mut nodes.pending);
     for pod in pending.iter().chain(running) {
         let ask = nodes.ask(pod)?;
@@ -140,7 +140,7 @@ fn place_running(nodes: &mut Nodes, running: &[PodObject]) -> Result<(), Failure
     Ok(())
 }
 
-fn candidates(nodes: &mut Nodes, ask: &PodRequest) -> Vec<Candidate> {
+fn candidates(nodes: &mut SimulatedCluster, ask: &PodRequest) -> Vec<FittingNode> {
     let ranked = nodes.cluster.rank(ask).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
         .map(|ranked| (ranked.node.clone(), ranked.score))
@@ -150,7 +150,7 @@ fn candidates(nodes: &mut Nodes, ask: &PodRequest) -> Vec<Candidate> {
             Evaluation::Fits(fit) => (fit.cpus, fit.numa),
             Evaluation::FitsInTotal | Evaluation::Rejected(_) => Default::default(),
         };
-        Candidate {
+        FittingNode {
             node,
             score,
             cpus,
@@ -160,7 +160,7 @@ fn candidates(nodes: &mut Nodes, ask: &PodRequest) -> Vec<Candidate> {
     ranked.into_iter().map(candidate).collect()
 }
 
-fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
+fn text(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
     let all = nodes.cluster.nodes().count();
     let width = output::width();
     let fitting = match (found.fits.len(), all) {
@@ -197,7 +197,7 @@ fn text(nodes: &Nodes, found: &Explanation<'_>) -> String {
 }
 
 /// The nodes that fit the pod, with the score and the CPUs and NUMA nodes it would get.
-fn fit_table(nodes: &Nodes, fits: &[Candidate]) -> String {
+fn fit_table(nodes: &SimulatedCluster, fits: &[FittingNode]) -> String {
     let chooses_cpus = nodes.reading.decider != Decider::SchedulerPlugins;
     let mut table = Table::new([
         ("node", Align::Left),
@@ -223,7 +223,7 @@ fn fit_table(nodes: &Nodes, fits: &[Candidate]) -> String {
 }
 
 /// What is free on the NUMA nodes of the nodes that reject the pod.
-fn free_table(nodes: &Nodes, found: &Explanation<'_>) -> String {
+fn free_table(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
         ("NUMA", Align::Right),

@@ -24,11 +24,11 @@ use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
 use crate::args::SimulateArgs;
-use crate::as_pinfold::{AsPinfold, Outcome};
-use crate::cluster::{ClusterFiles, Nodes};
+use crate::as_pinfold::{AsPinfold, PodOutcome};
+use crate::cluster::{ClusterFiles, SimulatedCluster};
 use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
-use crate::simulation::{Counts, Step};
+use crate::simulation::{PodCounts, SimulationStep};
 use crate::{input, output, script};
 
 /// The most steps that are listed; further ones are counted.
@@ -42,7 +42,7 @@ const MOST_COMPARED: usize = 500_000;
 
 /// The result of one step.
 #[derive(Clone, Debug, Serialize)]
-struct Event {
+struct ClusterStepEvent {
     step: &'static str,
     pod: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,14 +56,14 @@ struct Event {
     annotations: BTreeMap<&'static str, String>,
     /// Why the nodes rejected the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rejections: Vec<Reason>,
+    rejections: Vec<RejectionGroup>,
     /// The result in one sentence.
     message: String,
 }
 
-/// Nodes that reject a pod for the same reason.
+/// SimulatedCluster that reject a pod for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Reason {
+pub(crate) struct RejectionGroup {
     /// The message of the program that decides.
     pub(crate) reason: String,
     /// The nodes, ascending.
@@ -80,10 +80,10 @@ struct NodeReport {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ClusterSimulationReport<'a> {
     decider: String,
-    counts: Counts,
-    events: &'a [Event],
+    counts: PodCounts,
+    events: &'a [ClusterStepEvent],
     nodes: &'a [NodeReport],
     #[serde(skip_serializing_if = "Option::is_none")]
     as_pinfold: Option<&'a AsPinfold>,
@@ -101,9 +101,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     pods.extend(input::pods(&args.pods)?);
     let steps = script::steps(args.script.as_ref(), &pods)?;
     let mut progress = Progress::on_stderr(steps.len() * args.repeat as usize);
-    let play = Play::new(&nodes, &pods)?;
-    let Play { events, counts, .. } =
-        play.take(&mut nodes, &steps, args.repeat, usize::MAX, || {
+    let simulation = ClusterSimulation::new(&nodes, &pods)?;
+    let ClusterSimulation { events, counts, .. } =
+        simulation.take(&mut nodes, &steps, args.repeat, usize::MAX, || {
             progress.advance()
         })?;
     progress.end();
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         false => None,
     };
     let reports = reports(&nodes);
-    let report = Report {
+    let report = ClusterSimulationReport {
         decider: nodes.reading.decider.to_string(),
         counts,
         events: &events,
@@ -133,21 +133,21 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
 fn compare(
     files: &ClusterFiles,
     pods: &[PodObject],
-    steps: &[Step],
+    steps: &[SimulationStep],
     rounds: u32,
-    events: &[Event],
+    events: &[ClusterStepEvent],
 ) -> Option<AsPinfold> {
     let mut nodes = files.as_pinfold()?;
     let most = MOST_COMPARED / nodes.cluster.nodes().count().max(1);
-    let play = Play::new(&nodes, pods).ok()?;
-    let pinfold = play
+    let simulation = ClusterSimulation::new(&nodes, pods).ok()?;
+    let pinfold = simulation
         .take(&mut nodes, steps, rounds, most, || {})
         .ok()?
         .events;
     let kubelet = events.iter().take(pinfold.len());
     let mut found = AsPinfold::compare(
-        kubelet.filter_map(Event::outcome),
-        pinfold.iter().filter_map(Event::outcome),
+        kubelet.filter_map(ClusterStepEvent::outcome),
+        pinfold.iter().filter_map(ClusterStepEvent::outcome),
     );
     if pinfold.len() < events.len() {
         found = found.of_first_steps(most);
@@ -161,30 +161,30 @@ fn compare(
 }
 
 /// A simulation of steps on a cluster. Every step has one event.
-struct Play<'a> {
+struct ClusterSimulation<'a> {
     pods: &'a [PodObject],
     asks: Vec<PodRequest>,
-    events: Vec<Event>,
-    counts: Counts,
+    events: Vec<ClusterStepEvent>,
+    counts: PodCounts,
 }
 
-impl<'a> Play<'a> {
+impl<'a> ClusterSimulation<'a> {
     /// A simulation with these pods, without steps.
-    fn new(nodes: &Nodes, pods: &'a [PodObject]) -> Result<Self, Failure> {
+    fn new(nodes: &SimulatedCluster, pods: &'a [PodObject]) -> Result<Self, Failure> {
         let asks = pods.iter().map(|pod| nodes.ask(pod));
         Ok(Self {
             asks: asks.collect::<Result<_, _>>()?,
             pods,
             events: Vec::new(),
-            counts: Counts::default(),
+            counts: PodCounts::default(),
         })
     }
 
     /// Takes the steps of all rounds, at most this many.
     fn take(
         mut self,
-        nodes: &mut Nodes,
-        steps: &[Step],
+        nodes: &mut SimulatedCluster,
+        steps: &[SimulationStep],
         rounds: u32,
         most: usize,
         mut advance: impl FnMut(),
@@ -199,12 +199,20 @@ impl<'a> Play<'a> {
     }
 }
 
-impl Play<'_> {
-    fn step(&mut self, nodes: &mut Nodes, step: Step, round: u32) -> Result<(), Failure> {
+impl ClusterSimulation<'_> {
+    fn step(
+        &mut self,
+        nodes: &mut SimulatedCluster,
+        step: SimulationStep,
+        round: u32,
+    ) -> Result<(), Failure> {
         match step {
-            Step::Add(index) => self.add(nodes, index, round),
-            Step::Remove(index) => self.remove(nodes, index, round),
-            Step::Start(_) | Step::StartOne { .. } | Step::Offer(_) | Step::Restart => {
+            SimulationStep::Add(index) => self.add(nodes, index, round),
+            SimulationStep::Remove(index) => self.remove(nodes, index, round),
+            SimulationStep::Start(_)
+            | SimulationStep::StartOne { .. }
+            | SimulationStep::Offer(_)
+            | SimulationStep::Restart => {
                 return Err(Failure::BadInput(
                     "expected \"- add: POD\" or \"- remove: POD\": start and restart are steps of a single node"
                         .to_owned(),
@@ -214,7 +222,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    fn add(&mut self, nodes: &mut Nodes, index: usize, round: u32) {
+    fn add(&mut self, nodes: &mut SimulatedCluster, index: usize, round: u32) {
         let (object, ask) = (&self.pods[index], self.ask(index, round));
         let name = ask.pod().name.clone();
         nodes.names.insert(ask.uid().clone(), name.clone());
@@ -225,7 +233,7 @@ impl Play<'_> {
         let event = match placed {
             Ok(placement) => {
                 self.counts.admitted += 1;
-                Event {
+                ClusterStepEvent {
                     step: "add",
                     pod: name,
                     message: placement_text(&placement),
@@ -236,33 +244,33 @@ impl Play<'_> {
                     rejections: Vec::new(),
                 }
             }
-            Err(PlaceError::AlreadyPlaced { node, .. }) => Event {
+            Err(PlaceError::AlreadyPlaced { node, .. }) => ClusterStepEvent {
                 message: format!("is on node {node} already"),
-                ..Event::about("add", name)
+                ..ClusterStepEvent::about("add", name)
             },
             Err(PlaceError::NoNode { rejections, .. }) => {
                 self.counts.rejected += 1;
                 let reasons = grouped_reasons(&rejections);
-                Event {
+                ClusterStepEvent {
                     message: rejected(&reasons, rejections.len()),
                     rejections: reasons,
-                    ..Event::about("add", name)
+                    ..ClusterStepEvent::about("add", name)
                 }
             }
         };
         self.events.push(event);
     }
 
-    fn remove(&mut self, nodes: &mut Nodes, index: usize, round: u32) {
+    fn remove(&mut self, nodes: &mut SimulatedCluster, index: usize, round: u32) {
         let ask = self.ask(index, round);
         let node = nodes.cluster.remove(ask.uid());
-        self.events.push(Event {
+        self.events.push(ClusterStepEvent {
             message: match &node {
                 Some(node) => format!("removed from node {node}"),
                 None => "is not on any node".to_owned(),
             },
             node,
-            ..Event::about("remove", ask.pod().name.clone())
+            ..ClusterStepEvent::about("remove", ask.pod().name.clone())
         });
     }
 
@@ -275,12 +283,12 @@ impl Play<'_> {
     }
 }
 
-impl Event {
+impl ClusterStepEvent {
     /// The pod and the decision about it; `None` if the step decides nothing.
-    fn outcome(&self) -> Option<(&str, Outcome)> {
+    fn outcome(&self) -> Option<(&str, PodOutcome)> {
         let outcome = match (&self.node, self.rejections.is_empty()) {
-            (Some(_), _) if self.step == "add" => Outcome::Admitted(self.message.clone()),
-            (None, false) => Outcome::Rejected,
+            (Some(_), _) if self.step == "add" => PodOutcome::Admitted(self.message.clone()),
+            (None, false) => PodOutcome::Rejected,
             _ => return None,
         };
         Some((&self.pod, outcome))
@@ -328,7 +336,7 @@ pub(crate) fn place(cpus: &CpuSet, numa: NodeSet) -> String {
 
 /// The annotations that Koordinator's scheduler writes before it binds a pod.
 fn annotations(
-    nodes: &Nodes,
+    nodes: &SimulatedCluster,
     pod: &PodObject,
     placement: &Placement,
 ) -> BTreeMap<&'static str, String> {
@@ -356,7 +364,7 @@ fn annotations(
 }
 
 /// Rejections by reason, the most frequent first.
-pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<Reason> {
+pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<RejectionGroup> {
     let mut by_text = BTreeMap::<String, Vec<NodeName>>::new();
     for (node, rejection) in rejections {
         by_text
@@ -364,23 +372,23 @@ pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<R
             .or_default()
             .push(node.clone());
     }
-    let mut reasons: Vec<Reason> = by_text
+    let mut reasons: Vec<RejectionGroup> = by_text
         .into_iter()
-        .map(|(reason, nodes)| Reason { reason, nodes })
+        .map(|(reason, nodes)| RejectionGroup { reason, nodes })
         .collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.nodes.len()));
     reasons
 }
 
-fn rejected(reasons: &[Reason], asked: usize) -> String {
-    let reasons: Vec<String> = reasons.iter().map(Reason::text).collect();
+fn rejected(reasons: &[RejectionGroup], asked: usize) -> String {
+    let reasons: Vec<String> = reasons.iter().map(RejectionGroup::text).collect();
     match asked {
         1 => format!("does not fit {}", reasons.join("; ")),
         _ => format!("fits none of {asked} nodes: {}", reasons.join("; ")),
     }
 }
 
-impl Reason {
+impl RejectionGroup {
     /// `node-1, node-2: Insufficient cpu (4 asked, 2 left)`.
     pub(crate) fn text(&self) -> String {
         let named: Vec<&str> = self.nodes.iter().map(NodeName::as_str).collect();
@@ -392,7 +400,7 @@ impl Reason {
     }
 }
 
-fn reports(nodes: &Nodes) -> Vec<NodeReport> {
+fn reports(nodes: &SimulatedCluster) -> Vec<NodeReport> {
     let cluster: &Cluster = &nodes.cluster;
     let report = |(name, member): (&NodeName, &ClusterNode)| NodeReport {
         node: name.clone(),
@@ -402,7 +410,7 @@ fn reports(nodes: &Nodes) -> Vec<NodeReport> {
     cluster.nodes().map(report).collect()
 }
 
-fn text(nodes: &Nodes, report: &Report<'_>) -> String {
+fn text(nodes: &SimulatedCluster, report: &ClusterSimulationReport<'_>) -> String {
     let number = nodes.cluster.nodes().count();
     let head = format!("{}, {}", count(number, "node", "nodes"), nodes.described());
     let mut text = paragraph("", &head, 2, output::width());
@@ -414,11 +422,11 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
             text.push_str(&zones(nodes, name));
             continue;
         };
-        let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
+        let layout = MachineLayout::new(&portrait.machine, &portrait.occupancy);
         let (width, colour) = (output::width(), output::colour());
         let names = Legend::Names;
         text.push_str(&grid::draw(
-            &plan,
+            &layout,
             &portrait.occupancy,
             names,
             width,
@@ -432,7 +440,7 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
     if number > 1 {
         let _ = write!(text, "\n{}", table(report.nodes));
     }
-    let Counts { admitted, rejected } = report.counts;
+    let PodCounts { admitted, rejected } = report.counts;
     let pods = count(admitted, "pod", "pods");
     let _ = writeln!(text, "\n{pods} placed, {} rejected", grouped(rejected));
     text.extend(report.as_pinfold.map(AsPinfold::text));
@@ -440,7 +448,7 @@ fn text(nodes: &Nodes, report: &Report<'_>) -> String {
 }
 
 /// The NUMA zones of a node's NodeResourceTopology as NodeResourceTopologyMatch sees them.
-fn zones(nodes: &Nodes, name: &NodeName) -> String {
+fn zones(nodes: &SimulatedCluster, name: &NodeName) -> String {
     let topology = match nodes.cluster.node(name).map(ClusterNode::dialect) {
         Some(Dialect::SchedulerPlugins(node)) => node.topology(),
         _ => None,
@@ -460,7 +468,7 @@ fn zones(nodes: &Nodes, name: &NodeName) -> String {
 }
 
 /// One line per step, with the letter of the pod in the picture of its node.
-fn events(report: &Report<'_>) -> String {
+fn events(report: &ClusterSimulationReport<'_>) -> String {
     let mut signs = BTreeMap::new();
     for node in report.nodes {
         let holders = node.occupancy.iter().flat_map(|node| &node.holders);
@@ -529,11 +537,11 @@ fn table(nodes: &[NodeReport]) -> String {
 }
 
 /// One picture per node: `FILE` is `cluster.svg`, the pictures are `cluster-NODE.svg`.
-fn draw(nodes: &Nodes, file: &Path) -> Result<(), Failure> {
+fn draw(nodes: &SimulatedCluster, file: &Path) -> Result<(), Failure> {
     for (name, _) in nodes.cluster.nodes() {
         if let Some(portrait) = nodes.node_view(name) {
-            let plan = MachineLayout::new(&portrait.machine, &portrait.occupancy);
-            let picture = svg::draw(&plan, &portrait.occupancy, name.as_str());
+            let layout = MachineLayout::new(&portrait.machine, &portrait.occupancy);
+            let picture = svg::draw(&layout, &portrait.occupancy, name.as_str());
             output::write_file(&picture_file(file, name), picture.as_bytes())?;
         }
     }

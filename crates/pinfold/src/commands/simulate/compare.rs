@@ -1,4 +1,4 @@
-//! `pinfold simulate --compare`: the same steps under every policy and scope.
+//! `pinfold simulate --compare`: the same steps under every topology policy and scope.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,29 +13,30 @@ use serde::Serialize;
 
 use crate::args::Format;
 use crate::exit::Failure;
-use crate::node::Node;
+use crate::node::SimulatedNode;
 use crate::output::{self, width};
-use crate::simulation::{Counts, Play, Simulation};
+use crate::simulation::{PodCounts, Simulation, SimulationPlan};
 use crate::usage;
 
-/// More pods than this are counted, not listed.
+/// The most pods that are listed; further ones are counted.
 const LISTED: usize = 20;
 
-/// What came of one policy and scope.
+/// The simulation under one policy and scope.
 #[derive(Serialize)]
-struct Variant {
+struct PolicyVariant {
     policy: TopologyPolicy,
     scope: TopologyScope,
-    /// Why the node cannot be run so, in the kubelet's words.
+    /// The kubelet's error, if it does not start with this policy and scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     impossible: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<Outcome>,
+    outcome: Option<PolicyResult>,
 }
 
+/// The result of a simulation, as far as it is compared.
 #[derive(Serialize)]
-struct Outcome {
-    counts: Counts,
+struct PolicyResult {
+    counts: PodCounts,
     /// Admitted pods whose CPUs or memory lie on more than one NUMA node.
     scattered: usize,
     used_cpus_percent: Option<u64>,
@@ -43,14 +44,18 @@ struct Outcome {
     rejected: BTreeMap<String, String>,
 }
 
-/// Which pods come in under one variant and not under another.
+/// All simulations, and the pods that some of them reject and others admit.
 #[derive(Serialize)]
-struct Comparison {
-    variants: Vec<Variant>,
+struct PolicyComparison {
+    variants: Vec<PolicyVariant>,
     differing: Vec<String>,
 }
 
-pub(super) fn run(node: &Node, play: &Play<'_>, format: Format) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    node: &SimulatedNode,
+    plan: &SimulationPlan<'_>,
+    format: Format,
+) -> Result<ExitCode, Failure> {
     let mut variants = Vec::new();
     for policy in TopologyPolicy::ALL {
         for scope in [TopologyScope::Container, TopologyScope::Pod] {
@@ -60,10 +65,10 @@ pub(super) fn run(node: &Node, play: &Play<'_>, format: Format) -> Result<ExitCo
             }
             let (mut impossible, mut outcome) = (None, None);
             match node.under(policy, scope) {
-                Ok(node) => outcome = Some(Outcome::of(&play.on(&node)?, &node)),
+                Ok(node) => outcome = Some(PolicyResult::of(&plan.run_on(&node)?, &node)),
                 Err(error) => impossible = Some(error.to_string()),
             }
-            variants.push(Variant {
+            variants.push(PolicyVariant {
                 policy,
                 scope,
                 impossible,
@@ -72,7 +77,7 @@ pub(super) fn run(node: &Node, play: &Play<'_>, format: Format) -> Result<ExitCo
         }
     }
     let differing = differing(&variants);
-    let comparison = Comparison {
+    let comparison = PolicyComparison {
         variants,
         differing,
     };
@@ -80,8 +85,8 @@ pub(super) fn run(node: &Node, play: &Play<'_>, format: Format) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-impl Outcome {
-    fn of(simulation: &Simulation, node: &Node) -> Self {
+impl PolicyResult {
+    fn of(simulation: &Simulation, node: &SimulatedNode) -> Self {
         let mut scattered = 0;
         let mut rejected = BTreeMap::new();
         for event in &simulation.events {
@@ -109,18 +114,18 @@ impl Outcome {
         Self {
             counts: simulation.counts,
             scattered,
-            used_cpus_percent: cpus.map(usage::Usage::used_percent),
+            used_cpus_percent: cpus.map(usage::ResourceUsage::used_percent),
             rejected,
         }
     }
 }
 
 /// The pods that are rejected under some variants only.
-fn differing(variants: &[Variant]) -> Vec<String> {
+fn differing(variants: &[PolicyVariant]) -> Vec<String> {
     let possible = variants
         .iter()
         .filter_map(|variant| variant.outcome.as_ref());
-    let possible: Vec<&Outcome> = possible.collect();
+    let possible: Vec<&PolicyResult> = possible.collect();
     let mut times: BTreeMap<&String, usize> = BTreeMap::new();
     for outcome in &possible {
         for pod in outcome.rejected.keys() {
@@ -133,7 +138,7 @@ fn differing(variants: &[Variant]) -> Vec<String> {
     some.map(|(pod, _)| pod.clone()).collect()
 }
 
-fn text(node: &Node, comparison: &Comparison) -> String {
+fn text(node: &SimulatedNode, comparison: &PolicyComparison) -> String {
     let mut text = match node.name.as_str() {
         "" => String::new(),
         name => format!("{}\n", paragraph("", name, 2, width())),
@@ -181,7 +186,7 @@ fn text(node: &Node, comparison: &Comparison) -> String {
 }
 
 /// Which pods differ, where, and why.
-fn differences(comparison: &Comparison) -> String {
+fn differences(comparison: &PolicyComparison) -> String {
     if comparison.differing.is_empty() {
         return "\nno pod differs: each is admitted everywhere or rejected everywhere\n".to_owned();
     }

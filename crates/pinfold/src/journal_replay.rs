@@ -1,5 +1,4 @@
-//! [`Recorded`]: the history in a journal as something that can be played again: the node as it was, the pods, and what
-//! happened to them.
+//! [`JournalReplay`]: the entries of an agent's journal as steps of a simulation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,24 +11,24 @@ use pinfold_journal::JournalEvent;
 use pinfold_journal::{JournalEntry, JournalError, JournalHistory};
 
 use crate::exit::Failure;
-use crate::node::Node;
-use crate::simulation::Step;
+use crate::node::SimulatedNode;
+use crate::simulation::SimulationStep;
 
-/// What a journal says, to be played again.
-pub(crate) struct Recorded {
+/// The decisions of an agent's journal, to be repeated.
+pub(crate) struct JournalReplay {
     /// The node, without pods.
-    pub(crate) node: Node,
-    /// Who held what before the first step.
+    pub(crate) node: SimulatedNode,
+    /// The ledger's state before the first step.
     pub(crate) start: LedgerState,
-    /// The pods that steps speak of.
+    /// The pods that steps refer to.
     pub(crate) pods: Vec<Arc<Pod>>,
-    /// What device plugins offered, which steps speak of.
+    /// The lists of devices that steps refer to; `None` for a device plugin that disconnected.
     pub(crate) offers: Vec<(ResourceName, Option<AdvertisedDevices>)>,
-    /// What happened.
-    pub(crate) steps: Vec<Step>,
+    /// The journal's entries as steps.
+    pub(crate) steps: Vec<SimulationStep>,
 }
 
-/// Reads a journal; damaged ones are the user's to look at, unreadable ones are the machine's fault.
+/// Reads a journal. A damaged one is invalid input, one that cannot be opened an environment failure.
 pub(crate) fn history(path: &Path) -> Result<JournalHistory, Failure> {
     JournalHistory::read(path).map_err(|error| match error {
         JournalError::Damaged { .. } | JournalError::Version { .. } => {
@@ -39,8 +38,8 @@ pub(crate) fn history(path: &Path) -> Result<JournalHistory, Failure> {
     })
 }
 
-impl Recorded {
-    /// What happened since the rules last changed: what was decided by other rules cannot be decided again by these.
+impl JournalReplay {
+    /// Reads the entries since the rules last changed. Older decisions cannot be repeated under the present rules.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let history = history(path)?;
         let bad = |error: &dyn std::fmt::Display| {
@@ -48,8 +47,9 @@ impl Recorded {
         };
         let mut ledger = history.ledger(path).map_err(|error| bad(&error))?;
         let rules = ledger.rules().clone();
-        let amended = |entry: &JournalEntry| matches!(entry.event, JournalEvent::RulesChanged);
-        let from = history.entries.iter().rposition(amended);
+        let changes_rules =
+            |entry: &JournalEntry| matches!(entry.event, JournalEvent::RulesChanged);
+        let from = history.entries.iter().rposition(changes_rules);
         let entries = history.entries.get(from.map_or(0, |at| at + 1)..);
         let entries = entries.unwrap_or_default();
         for entry in entries.iter().rev() {
@@ -57,32 +57,32 @@ impl Recorded {
                 ledger.undo(change).map_err(|error| bad(&error))?;
             }
         }
-        let mut recorded = Self {
-            node: Node::from_rules(rules),
+        let mut replay = Self {
+            node: SimulatedNode::from_rules(rules),
             start: ledger.state().clone(),
             pods: Vec::new(),
             offers: Vec::new(),
             steps: Vec::new(),
         };
-        recorded.pods = residents(&ledger);
+        replay.pods = admitted_pods(&ledger);
         for entry in entries {
-            recorded.step(entry);
+            replay.step(entry);
         }
-        Ok(recorded)
+        Ok(replay)
     }
 
-    /// The step that made an entry. One that cannot be told from the entry is left out.
+    /// Adds the step that an entry records. Entries that do not name a pod or container are left out.
     fn step(&mut self, entry: &JournalEntry) {
         let step = match &entry.event {
             JournalEvent::Admitted(_) | JournalEvent::Rejected(_) => pod_of(entry).map(|pod| {
                 self.pods.push(pod);
-                Step::Add(self.pods.len() - 1)
+                SimulationStep::Add(self.pods.len() - 1)
             }),
-            JournalEvent::Released(uid) => self.find(uid).map(Step::Remove),
+            JournalEvent::Released(uid) => self.find(uid).map(SimulationStep::Remove),
             JournalEvent::ContainerStarted(uid, name) => self.find(uid).and_then(|pod| {
                 let mut containers = self.pods.get(pod)?.all_containers();
                 let container = containers.position(|container| container.name == *name)?;
-                Some(Step::StartOne { pod, container })
+                Some(SimulationStep::StartOne { pod, container })
             }),
             JournalEvent::DevicesChanged(_) => self.offer_of(entry),
             JournalEvent::Pinned(..) | JournalEvent::RulesChanged => None,
@@ -90,12 +90,12 @@ impl Recorded {
         self.steps.extend(step);
     }
 
-    /// The last pod of that id: ids may come again after their pod has left.
+    /// The last pod with that uid: a uid can occur again after its pod was removed.
     fn find(&self, uid: &PodUid) -> Option<usize> {
         self.pods.iter().rposition(|pod| pod.uid == *uid)
     }
 
-    fn offer_of(&mut self, entry: &JournalEntry) -> Option<Step> {
+    fn offer_of(&mut self, entry: &JournalEntry) -> Option<SimulationStep> {
         let edits = &entry.change.as_ref()?.edits;
         let offer = edits.iter().find_map(|edit| match edit {
             Edit::AdvertisedDevices {
@@ -104,11 +104,11 @@ impl Recorded {
             _ => None,
         })?;
         self.offers.push(offer);
-        Some(Step::Offer(self.offers.len() - 1))
+        Some(SimulationStep::Offer(self.offers.len() - 1))
     }
 }
 
-/// The pod of an admission: a rejected one is in the entry, an admitted one in its change.
+/// The pod of an admission. A rejected pod is in the entry, an admitted one in the entry's change.
 fn pod_of(entry: &JournalEntry) -> Option<Arc<Pod>> {
     let admitted = || {
         let edits = &entry.change.as_ref()?.edits;
@@ -123,9 +123,9 @@ fn pod_of(entry: &JournalEntry) -> Option<Arc<Pod>> {
     entry.pod.clone().or_else(admitted)
 }
 
-fn residents(ledger: &Ledger) -> Vec<Arc<Pod>> {
-    let residents = ledger.admitted_pods().into_iter();
-    residents.map(|resident| resident.pod.clone()).collect()
+fn admitted_pods(ledger: &Ledger) -> Vec<Arc<Pod>> {
+    let admitted = ledger.admitted_pods().into_iter();
+    admitted.map(|admitted| admitted.pod.clone()).collect()
 }
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ mod tests {
     use pinfold_journal::{JournalLimits, JournalPodRecord, Timestamp};
 
     use super::*;
-    use crate::simulation::{Play, Simulation};
+    use crate::simulation::{Simulation, SimulationPlan};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -171,16 +171,16 @@ mod tests {
         Arc::new(serde_json::from_value(pod).expect("a pod"))
     }
 
-    /// A pod leaves, if it is here.
-    fn leave(journaled: &mut JournaledLedger, uid: &str) {
+    /// Releases a pod, if it is admitted.
+    fn release(journaled: &mut JournaledLedger, uid: &str) {
         let uid = uid.into();
         if journaled.ledger().assignment(&uid).is_some() {
             journaled.release(&uid, NOW).expect("written");
         }
     }
 
-    /// Pods come, start, are rejected and leave; devices come and go.
-    fn live(journaled: &mut JournaledLedger, round: u32) {
+    /// Admits, starts, rejects and releases pods, and changes devices.
+    fn make_history(journaled: &mut JournaledLedger, round: u32) {
         let gpu = ResourceName::from("vendor.com/gpu");
         let device = |node| Device {
             numa: Some(vec![node]),
@@ -208,26 +208,26 @@ mod tests {
                     .expect("written");
             }
             if uid == "b" {
-                leave(journaled, &format!("a{round}"));
+                release(journaled, &format!("a{round}"));
             }
         }
-        leave(journaled, &format!("b{round}"));
+        release(journaled, &format!("b{round}"));
         journaled.set_devices(&gpu, None, NOW).expect("written");
     }
 
     fn replay(folder: &Path) -> (Vec<JournalEntry>, Simulation) {
         let path = folder.join(FILE);
-        let recorded = Recorded::read(&path).expect("a journal");
-        let play = Play {
+        let recorded = JournalReplay::read(&path).expect("a journal");
+        let plan = SimulationPlan {
             start: Some(&recorded.start),
             offers: &recorded.offers,
-            ..Play::new(&recorded.pods, &recorded.steps)
+            ..SimulationPlan::new(&recorded.pods, &recorded.steps)
         };
-        let simulation = play.on(&recorded.node).expect("it can be played");
+        let simulation = plan.run_on(&recorded.node).expect("a simulation");
         (history(&path).expect("a journal").entries, simulation)
     }
 
-    /// What was decided, in order.
+    /// The decisions in the journal, in order.
     fn decisions(entries: &[JournalEntry]) -> Vec<String> {
         let decided = entries.iter().filter(|entry| {
             matches!(
@@ -242,7 +242,7 @@ mod tests {
 
     fn decided(simulation: &Simulation) -> Vec<String> {
         let added = simulation.events.iter().filter(|event| event.step == "add");
-        let name = |event: &crate::simulation::Event| event.pod.clone().unwrap_or_default();
+        let name = |event: &crate::simulation::StepEvent| event.pod.clone().unwrap_or_default();
         added
             .map(|event| format!("{}: {}", name(event), event.message))
             .collect()
@@ -259,18 +259,18 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_played_again_makes_the_same_decisions() {
+    fn a_replayed_journal_makes_the_same_decisions() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("agent");
         let rules = rules("single-numa-node");
         let mut journaled =
             JournaledLedger::open(&folder, rules, JournalLimits::default()).expect("a journal");
-        live(&mut journaled, 1);
+        make_history(&mut journaled, 1);
         check(&folder, &journaled);
     }
 
     #[test]
-    fn so_does_one_that_has_forgotten_its_beginning() {
+    fn a_replayed_journal_without_its_oldest_entries_makes_the_same_decisions() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("agent");
         let limits = JournalLimits {
@@ -280,7 +280,7 @@ mod tests {
         let mut journaled =
             JournaledLedger::open(&folder, rules("restricted"), limits).expect("a journal");
         for round in 0..4 {
-            live(&mut journaled, round);
+            make_history(&mut journaled, round);
         }
         let first = history(&folder.join(FILE)).expect("a journal").entries;
         assert!(
