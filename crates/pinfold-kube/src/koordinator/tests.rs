@@ -147,7 +147,7 @@ fn the_node_of_the_design_is_read_with_its_three_labels() {
 }
 
 #[test]
-fn the_report_of_the_design_is_understood_and_its_contradictions_are_told() {
+fn the_report_of_the_design_is_parsed_and_its_contradictions_are_warnings() {
     let object = topology(EXAMPLE);
     let facts = ReportAnnotations::read(&object, Sound)
         .expect("readable")
@@ -187,9 +187,9 @@ fn the_report_of_the_design_is_understood_and_its_contradictions_are_told() {
     assert!(lines(&exact.warnings)[0].contains("expected true or false, found \"true\""));
 }
 
-/// Every spelling of the table: what sound mode reads from it and what exact mode does.
+/// Reads every key alias in sound mode and in exact mode.
 #[test]
-fn every_old_spelling_is_read_in_sound_mode_only() {
+fn every_key_alias_is_read_in_sound_mode_only() {
     for KeyAlias { current, aliases } in KEY_ALIASES {
         for key in aliases {
             let (old_text, new_text) = match current {
@@ -239,7 +239,7 @@ fn every_old_spelling_is_read_in_sound_mode_only() {
 }
 
 #[test]
-fn old_ways_to_write_values_are_read_in_sound_mode_only() {
+fn obsolete_value_formats_are_read_in_sound_mode_only() {
     let policy = r#"{"policy":"static","options":{"Distribute-cpus-across-numa":"true"}}"#;
     let object = reporting(&[(keys::CPU_MANAGER_POLICY, policy)]);
     let sound = ReportAnnotations::read(&object, Sound).expect("readable");
@@ -272,7 +272,7 @@ fn old_ways_to_write_values_are_read_in_sound_mode_only() {
 }
 
 #[test]
-fn amounts_win_over_pools_and_pools_alone_name_the_nodes() {
+fn amounts_have_precedence_over_pools_and_pools_alone_give_the_nodes() {
     let of = |text: &str, fidelity| {
         let meta =
             format!("  annotations:\n    scheduling.koordinator.sh/resource-status: '{text}'");
@@ -361,7 +361,7 @@ fn a_status_is_written_with_pools_in_sound_mode_and_without_in_exact() {
 }
 
 #[test]
-fn the_completed_spec_keeps_what_else_the_pod_says() {
+fn the_completed_spec_keeps_the_other_fields_of_the_annotation() {
     let meta = r#"  annotations:
     scheduling.koordinator.sh/resource-spec: '{"preferredCPUBindPolicy":"Default","mine":[1],"PREFERREDCPUBINDPOLICY":""}'"#;
     let spec = ResourceSpec {
@@ -381,7 +381,7 @@ fn lsr(resources: &str) -> PodDemand {
 }
 
 #[test]
-fn an_lsr_pod_asks_for_whole_cpus_and_as_many_at_most() {
+fn an_lsr_pod_requests_whole_cpus_with_equal_limits() {
     let verdict = |resources: &str, fidelity| {
         let demand = lsr(resources);
         let qos = demand.qos.expect("labelled");
@@ -402,7 +402,7 @@ fn an_lsr_pod_asks_for_whole_cpus_and_as_many_at_most() {
 }
 
 #[test]
-fn sixteen_cpus_are_pooled_by_who_holds_what() {
+fn the_shared_pools_follow_from_the_holders_of_cpus() {
     let settings = Settings {
         cpu_policy: "static".into(),
         ..Settings::default()
@@ -444,7 +444,7 @@ fn sixteen_cpus_are_pooled_by_who_holds_what() {
 }
 
 #[test]
-fn a_published_report_is_koordinators_and_reads_back_the_same() {
+fn a_published_report_has_koordinator_s_format_and_is_read_back_unchanged() {
     let machine = machine(2);
     let settings = Settings {
         topology_policy: "restricted".into(),
@@ -486,7 +486,7 @@ fn a_published_report_is_koordinators_and_reads_back_the_same() {
 }
 
 #[test]
-fn ratios_of_a_node_that_cannot_be_read_are_kept_as_such() {
+fn invalid_ratios_of_a_node_are_kept_as_an_error() {
     let ratios = |text: &str| {
         let object = node_object(&[], &[(keys::RATIOS, text)]);
         node(&object, None, Sound).expect("readable").value.ratios
@@ -497,7 +497,7 @@ fn ratios_of_a_node_that_cannot_be_read_are_kept_as_such() {
 }
 
 #[test]
-fn the_wishes_of_a_node_are_read_from_its_annotations() {
+fn the_annotations_of_a_node_are_parsed() {
     let object = node_object(
         &[],
         &[

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const GIB: u64 = 1 << 30;
 
-/// A configuration as they are found on nodes, most of it about other things.
+/// A typical configuration of a node, most of it not about placement.
 const CONFIG: &str = r#"apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -62,13 +62,13 @@ fn rejection(text: &str) -> String {
     rejection_under(text, Fidelity::Sound)
 }
 
-/// A configuration of nothing but these fields, which begin on line 3.
+/// A configuration with only these fields, which begin on line 3.
 fn config(fields: &str) -> String {
     format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{fields}\n")
 }
 
 #[test]
-fn a_configuration_is_read_with_everything_that_places_pods() {
+fn a_configuration_is_read_with_all_settings_that_affect_placement() {
     let WithWarnings { value, warnings } = read_sound(CONFIG);
     assert_eq!(warnings, []);
     assert_eq!(value.topology_policy, TopologyPolicy::SingleNumaNode);
@@ -193,7 +193,7 @@ fn reserved_memory_must_add_up() {
 }
 
 #[test]
-fn gates_open_options() {
+fn feature_gates_enable_options() {
     let with = |gates: &str| {
         let fields = "cpuManagerPolicy: static\nkubeReserved: {cpu: \"1\"}\n\
                       cpuManagerPolicyOptions: {align-by-socket: \"true\"}\nfeatureGates: ";
@@ -207,7 +207,7 @@ fn gates_open_options() {
 }
 
 #[test]
-fn memory_kept_from_eviction_counts() {
+fn the_eviction_threshold_counts_as_reserved_memory() {
     for (fields, expected) in [
         ("", 100 << 20),
         ("evictionHard: {}", 0),
@@ -229,7 +229,7 @@ fn memory_kept_from_eviction_counts() {
 }
 
 #[test]
-fn old_spellings_are_read_with_a_warning_or_rejected() {
+fn obsolete_spellings_give_a_warning_or_are_rejected() {
     for (fields, check, warning, message) in [
         (
             "topologyManagerPolicy: strict",
@@ -288,7 +288,7 @@ fn old_spellings_are_read_with_a_warning_or_rejected() {
 }
 
 #[test]
-fn what_the_kubelet_rejects_is_rejected_in_its_words() {
+fn what_the_kubelet_rejects_is_rejected_with_its_message() {
     for (fields, expected) in [
         (
             "topologyManagerPolicy: best-erffort",
@@ -440,7 +440,7 @@ fn other_objects_are_rejected() {
 }
 
 #[test]
-fn misspelt_fields_are_pointed_out_and_others_are_not() {
+fn misspelt_fields_give_a_warning_and_other_unknown_ones_do_not() {
     let read = read_sound(&config(
         "topologyMangerPolicy: restricted\nmaxPods: 110\nCPUManagerPolicy: static\nevictionSoft: {}",
     ));
@@ -456,7 +456,7 @@ fn misspelt_fields_are_pointed_out_and_others_are_not() {
     );
 }
 
-/// The other fields of a `KubeletConfiguration`; none may be taken for a misspelling of ours.
+/// The other fields of a `KubeletConfiguration`; none may be reported as misspelt.
 #[test]
 fn no_real_field_is_taken_for_a_misspelling() {
     let others = "enableServer staticPodPath podLogsDir syncFrequency fileCheckFrequency httpCheckFrequency address port \

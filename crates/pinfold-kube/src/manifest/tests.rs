@@ -6,7 +6,7 @@ fn rejection(text: &str) -> String {
 }
 
 #[test]
-fn objects_come_out_in_order_with_their_places() {
+fn objects_are_read_in_order_with_their_positions() {
     let text = "# nothing\n---\napiVersion: v1\nkind: Pod\n---\n---\n# nothing\n---\n\
                 apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n\
                 - {apiVersion: v1, kind: Service}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"Node\"}\n";
@@ -35,7 +35,7 @@ fn objects_come_out_in_order_with_their_places() {
 }
 
 #[test]
-fn a_file_that_is_not_yaml_is_rejected_with_the_place() {
+fn a_file_that_is_not_yaml_is_rejected_with_the_position() {
     for (text, expected) in [
         (
             "a: [1, 2",
@@ -63,7 +63,7 @@ fn a_file_that_is_not_yaml_is_rejected_with_the_place() {
 }
 
 #[test]
-fn what_is_not_an_object_is_rejected() {
+fn a_value_that_is_not_an_object_is_rejected() {
     for (text, expected) in [
         (
             "5",
@@ -160,7 +160,7 @@ fn scalars_are_read_as_kubectl_reads_them() {
 }
 
 #[test]
-fn anchors_and_merges_are_written_out() {
+fn anchors_and_merges_are_expanded() {
     let text = "apiVersion: v1\nkind: Pod\nbase: &base {cpu: 1, memory: 1Gi}\nuse:\n  <<: *base\n  cpu: 2\n";
     let documents = read("f", text.as_bytes()).expect("one object");
     let used = documents[0].root().get("use").expect("merged");
@@ -228,7 +228,7 @@ fn yaml_word() -> impl Strategy<Value = &'static str> {
 }
 
 #[test]
-fn an_object_at_hand_is_read_like_its_text_and_within_the_same_limits() {
+fn parsed_json_is_read_like_its_text_and_within_the_same_limits() {
     let text = r#"{"apiVersion": "v1", "kind": "Pod", "a": [1, -2, 1.5, 1e3, true, null, "yes"], "b": {"c": "017"}}"#;
     let object: serde_json::Value = serde_json::from_str(text).expect("JSON");
     let of_json = Document::of_json("f", "v1", "Pod", &object).expect("an object");

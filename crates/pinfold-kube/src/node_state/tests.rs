@@ -79,7 +79,7 @@ fn published(ledger: &Ledger) -> NodeResourceTopology {
 }
 
 #[test]
-fn a_report_reads_back_as_what_the_node_knows() {
+fn a_published_state_is_read_back_as_the_ledger_s_state() {
     let apart = [("a", 2, "1Gi"), ("b", 3, "5Gi")];
     let across = [("wide", 6, "10Gi")];
     for pods in [&apart[..], &across] {
@@ -98,7 +98,7 @@ fn a_report_reads_back_as_what_the_node_knows() {
 }
 
 #[test]
-fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
+fn a_report_without_removed_pods_equals_the_report_of_a_node_that_released_them() {
     for policy in ["restricted", "best-effort", "single-numa-node"] {
         let mut ledger = ledger(policy);
         for (uid, cpus, memory) in [("a", 2, "2Gi"), ("b", 2, "3Gi"), ("c", 1, "1Gi")] {
@@ -148,7 +148,7 @@ fn without_pods_that_left_a_report_is_that_of_a_node_they_left() {
 }
 
 #[test]
-fn a_state_that_makes_no_sense_is_rejected_with_its_place() {
+fn an_invalid_state_is_rejected_with_its_position() {
     for (text, field) in [
         ("[]", "an object"),
         (r#"{"pods":[{"cpus":"0-1"}]}"#, "the id of a pod"),

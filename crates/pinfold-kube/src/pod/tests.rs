@@ -58,7 +58,7 @@ fn with_resources(section: &str) -> String {
 }
 
 #[test]
-fn a_pod_is_read_with_everything_that_places_it() {
+fn a_pod_is_read_with_all_fields_that_affect_placement() {
     let object = one(POD);
     assert_eq!(object.meta.full_name(), "prod/db");
     assert_eq!(object.meta.labels["app"], "db");
@@ -224,7 +224,7 @@ fn zero_and_absent_amounts_are_accepted() {
 }
 
 #[test]
-fn containers_must_have_names_of_their_own() {
+fn container_names_must_be_unique() {
     let twice = POD.replace("name: main", "name: proxy");
     assert_eq!(
         rejection(&twice),
@@ -266,7 +266,7 @@ fn a_pod_must_have_containers() {
 }
 
 #[test]
-fn misspelt_fields_are_pointed_out() {
+fn misspelt_fields_are_errors_with_a_suggestion() {
     let text = POD.replace("initContainers:", "initContainer:");
     let read = read("f.yaml", text.as_bytes()).expect("accepted");
     let warnings: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
@@ -384,7 +384,7 @@ fn workload(api_version: &str, kind: &str, spec: &str) -> String {
 }
 
 #[test]
-fn workloads_stand_for_their_pods() {
+fn workloads_give_one_pod_per_replica() {
     for (api_version, kind, spec, names) in [
         (
             "apps/v1",
@@ -422,7 +422,7 @@ fn workloads_stand_for_their_pods() {
 }
 
 #[test]
-fn a_cron_job_stands_for_one_run() {
+fn a_cron_job_gives_the_pods_of_one_run() {
     let text = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: nightly}\nspec:\n  jobTemplate:\n    spec:\n      \
                 template:\n        spec: {containers: [{name: c}]}\n";
     assert_eq!(one(text).pod.uid.as_str(), "default/nightly-0");
@@ -479,14 +479,14 @@ fn kinds_without_pods_are_skipped_or_rejected() {
 }
 
 #[test]
-fn two_pods_may_not_be_the_same() {
+fn two_pods_may_not_have_the_same_uid() {
     let found = rejection(&format!("{POD}---\n{POD}"));
     let expected = "metadata.name: Duplicate value: \"prod/db\" (the first one is at line 1)";
     assert!(found.ends_with(expected), "{found}");
 }
 
 #[test]
-fn all_faults_of_a_file_are_told_at_once() {
+fn all_errors_of_a_file_are_reported_at_once() {
     let text = POD
         .replace("cpu: 2", "cpu: two")
         .replace("64Mi", "64MB")

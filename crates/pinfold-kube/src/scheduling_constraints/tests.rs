@@ -18,7 +18,7 @@ fn node(spec: &str) -> NodeConstraints {
 }
 
 #[test]
-fn a_taint_keeps_pods_away_that_do_not_tolerate_it() {
+fn a_taint_excludes_pods_that_do_not_tolerate_it() {
     let tainted = node("{taints: [{key: gpu, value: \"yes\", effect: NoSchedule}]}");
     for (tolerations, allowed) in [
         ("", false),
@@ -37,7 +37,7 @@ fn a_taint_keeps_pods_away_that_do_not_tolerate_it() {
 }
 
 #[test]
-fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
+fn a_cordoned_node_accepts_only_pods_that_tolerate_it() {
     let cordoned = node("{unschedulable: true}");
     assert_eq!(
         cordoned.mismatch(&pod("{}")),
@@ -48,7 +48,7 @@ fn a_cordoned_node_takes_only_pods_that_tolerate_it() {
 }
 
 #[test]
-fn only_nodes_that_the_pod_selects_are_asked() {
+fn only_nodes_that_the_pod_selects_match() {
     let node = node("{}");
     let affinity = |term: &str| {
         format!(
@@ -98,7 +98,7 @@ fn only_nodes_that_the_pod_selects_are_asked() {
 }
 
 #[test]
-fn what_became_of_a_pod_is_read_from_its_status_and_owners() {
+fn the_status_of_a_pod_is_read_from_its_conditions_and_owners() {
     let text = "
 apiVersion: v1
 kind: Pod
@@ -123,7 +123,7 @@ status:
 }
 
 #[test]
-fn templates_are_read_where_their_kind_keeps_them() {
+fn pod_templates_are_read_at_the_path_of_their_kind() {
     for text in [
         "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {nodeSelector: {zone: b}}}}}",
         "{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {template: {spec: {nodeSelector: {zone: b}}}}}}}",

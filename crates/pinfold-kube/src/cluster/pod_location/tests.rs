@@ -70,7 +70,7 @@ fn on(node: i64) -> PodLocation {
 }
 
 #[test]
-fn pods_sit_where_everything_that_is_in_use_adds_up() {
+fn pods_are_located_where_the_resources_in_use_add_up() {
     let kubelet = Decider::default();
     // 4 and 6 CPUs in use: 4 can only be on one, then 6 on the other.
     let reported = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
@@ -95,7 +95,7 @@ fn pods_sit_where_everything_that_is_in_use_adds_up() {
 }
 
 #[test]
-fn containers_that_are_aligned_one_by_one_may_sit_apart() {
+fn containers_aligned_one_by_one_may_be_on_different_numa_nodes() {
     let two = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: two}\nspec: {nodeName: n1, containers: [\
                {name: a, resources: {limits: {cpu: 2, memory: 2Gi}}}, \
                {name: b, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
@@ -107,7 +107,7 @@ fn containers_that_are_aligned_one_by_one_may_sit_apart() {
 }
 
 #[test]
-fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
+fn a_node_without_a_pod_has_its_resources_available_again() {
     let text = node("container", [4, 2], &[("four", 4), ("six", 6)]) + &pod("new", 7, "");
     let reported = inventory(&text);
     let options = reading(Decider::default());
@@ -147,7 +147,7 @@ fn a_node_without_a_pod_has_its_numa_node_to_give_again() {
 }
 
 #[test]
-fn what_a_scheduler_wrote_on_a_pod_wins() {
+fn the_scheduler_s_annotation_on_a_pod_has_precedence() {
     let text = node("container", [4, 8], &[])
         + "---\napiVersion: v1\nkind: Pod\n\
         metadata: {name: bound, annotations: {scheduling.koordinator.sh/resource-status: \

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn syntax_errors_are_worded_as_go_words_them() {
+fn syntax_errors_have_go_s_messages() {
     for (text, expected) in [
         ("", "unexpected end of JSON input"),
         ("  ", "unexpected end of JSON input"),

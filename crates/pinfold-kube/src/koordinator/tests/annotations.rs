@@ -1,9 +1,9 @@
-//! How annotations are read, and what is said about those that cannot be.
+//! Parsing of annotations, and the diagnostics about invalid ones.
 
 use super::*;
 
 #[test]
-fn go_reads_member_names_in_any_case_and_the_last_one_counts() {
+fn member_names_match_in_any_case_and_the_last_one_counts_as_in_go() {
     let text = r#"{"CPUSET":"0","Cpuset":"1-2"}"#;
     let meta = format!("  annotations:\n    scheduling.koordinator.sh/resource-status: '{text}'");
     let pod = pod(&meta, TWO_CPUS);
@@ -12,7 +12,7 @@ fn go_reads_member_names_in_any_case_and_the_last_one_counts() {
 }
 
 #[test]
-fn malformed_annotations_are_told_with_object_key_and_both_places() {
+fn errors_in_annotations_have_the_object_the_key_and_both_positions() {
     let table = [
         (
             keys::CPU_TOPOLOGY,
@@ -84,7 +84,7 @@ fn malformed_annotations_are_told_with_object_key_and_both_places() {
 }
 
 #[test]
-fn a_pod_whose_wishes_cannot_be_read_is_rejected_in_both_modes() {
+fn a_pod_with_an_invalid_resource_spec_is_rejected_in_both_modes() {
     let meta = "  annotations:\n    scheduling.koordinator.sh/resource-spec: '{bad}'";
     let pod = pod(meta, TWO_CPUS);
     for fidelity in [Sound, Exact] {
@@ -98,7 +98,7 @@ fn a_pod_whose_wishes_cannot_be_read_is_rejected_in_both_modes() {
 }
 
 #[test]
-fn a_status_that_cannot_be_read_counts_as_none_in_exact_mode() {
+fn an_invalid_resource_status_is_ignored_in_exact_mode() {
     let meta = "  annotations:\n    scheduling.koordinator.sh/resource-status: '{\"cpuset\": 3}'";
     let pod = pod(meta, TWO_CPUS);
     assert!(ResourceStatus::read(&pod, Sound).is_err());

@@ -1,4 +1,4 @@
-//! A report is enough to decide as the node that wrote it would.
+//! Predictions from a report agree with the decisions of the node that wrote it.
 
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ fn replica(ledger: &Ledger) -> Ledger {
 }
 
 #[test]
-fn a_report_says_all_that_a_prediction_needs() {
+fn a_report_is_sufficient_to_predict_the_kubelet() {
     let options = |all: &[(&str, &str)]| {
         let all = all.iter();
         all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))

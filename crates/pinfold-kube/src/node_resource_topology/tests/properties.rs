@@ -133,7 +133,7 @@ fn objects() -> impl Strategy<Value = NodeResourceTopology> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again_the_same(object in objects()) {
+    fn a_written_object_is_read_back_unchanged(object in objects()) {
         let content = object.content();
         prop_assert_eq!(&one(&content.to_json()), &object);
         let yaml = content.to_yaml().expect("plain data");

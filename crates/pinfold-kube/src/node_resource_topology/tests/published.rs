@@ -40,7 +40,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn a_node_reports_what_it_has_what_pods_may_use_and_what_is_left() {
+fn a_node_reports_capacity_allocatable_and_available() {
     let cpus = |list| pinfold_core::cpu_set::CpuSet::parse(list).expect("a list");
     let node = NodeId::new(0).expect("small");
     let gpu = |id: &str, holder, healthy| DeviceUse {
@@ -120,7 +120,7 @@ fn check_schema(path: &str, schema: &JsonValue) {
 }
 
 #[test]
-fn the_resource_definitions_are_structural_and_lose_no_field() {
+fn the_custom_resource_definitions_are_structural_and_keep_unknown_fields() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
     let table = [
         (

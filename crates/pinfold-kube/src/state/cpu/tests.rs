@@ -60,7 +60,7 @@ fn every_format_is_recognised() {
 }
 
 #[test]
-fn what_was_read_is_written_byte_for_byte() {
+fn a_file_is_written_back_byte_for_byte() {
     for (text, pod_level) in [(V2, PodLevel::Ignored), (V3, PodLevel::Managed)] {
         let (state, format) = restore_at(text, pod_level).expect(text);
         assert_eq!(state.write(format), text);
@@ -98,7 +98,7 @@ fn keys_are_found_in_any_case_and_the_last_one_counts() {
 }
 
 #[test]
-fn a_damaged_file_is_rejected_in_the_kubelets_words() {
+fn a_damaged_file_is_rejected_with_the_kubelet_s_message() {
     let around = |fault: &str| {
         format!(
             "could not restore state from checkpoint: {fault}, please drain this node and delete the CPU manager \
@@ -154,7 +154,7 @@ fn pod_entries_need_pod_level_management() {
 }
 
 #[test]
-fn a_file_without_end_is_not_read() {
+fn a_file_above_the_size_limit_is_rejected() {
     let large = vec![b' '; crate::state::MAX_FILE_BYTES + 1];
     let how = CpuRestore {
         file: "f",
@@ -168,7 +168,7 @@ fn a_file_without_end_is_not_read() {
 
 proptest! {
     #[test]
-    fn no_damage_makes_it_panic_and_no_changed_byte_goes_unseen(
+    fn no_damage_makes_it_panic_and_every_changed_byte_is_detected(
         at in 0..V2.len(), byte in any::<u8>(), what in 0_u8..4
     ) {
         let mut bytes = V2.as_bytes().to_vec();

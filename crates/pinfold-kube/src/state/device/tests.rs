@@ -4,7 +4,7 @@ use proptest::prelude::*;
 const FILE: &str = r#"{"Data":{"PodDeviceEntries":[{"PodUID":"p12","ContainerName":"c0","ResourceName":"example.com/gpu","DeviceIDs":{"-1":["g04","g05","g06"]},"AllocResp":""}],"RegisteredDevices":{"example.com/gpu":["g02","g03","g04","g05","g06","g00"],"example.com/nic":["n00"]}},"Checksum":1060529466}"#;
 
 #[test]
-fn a_file_is_read_in_core_terms_and_written_byte_for_byte() {
+fn a_file_is_parsed_and_written_back_byte_for_byte() {
     let state = DeviceManagerState::restore(FILE.as_bytes(), "f").expect("good");
     let entry = &state.entries[0];
     assert_eq!(

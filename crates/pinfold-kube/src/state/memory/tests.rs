@@ -21,7 +21,7 @@ fn restore(text: &str) -> Result<(MemoryManagerState, MemoryStateFormat), Restor
 }
 
 #[test]
-fn a_file_is_read_in_core_terms_and_written_byte_for_byte() {
+fn a_file_is_parsed_and_written_back_byte_for_byte() {
     let (state, format) = restore(V1).expect("good");
     assert_eq!(format, MemoryStateFormat::V1);
     let node = |id| NodeId::new(id).expect("small");
@@ -72,7 +72,7 @@ fn nodes_are_written_in_the_order_of_their_names() {
 }
 
 #[test]
-fn a_damaged_file_is_rejected_in_the_kubelets_words() {
+fn a_damaged_file_is_rejected_with_the_kubelet_s_message() {
     let around = |fault: &str| {
         format!(
             "could not restore state from checkpoint: {fault}, please drain this node and delete the memory manager \
