@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_agent::config::AgentConfig;
-use pinfold_scheduler::config::SchedulerConfig;
+use pinfold_scheduler::config::ExtenderConfig;
 use serde_json::{Value, json};
 
 use self::program::Helm;
@@ -143,7 +143,7 @@ fn configurations(objects: &[Value]) -> Result<(), String> {
 }
 
 fn scheduler(text: &str) -> Result<(), String> {
-    let read = SchedulerConfig::read("scheduler.yaml", text.as_bytes());
+    let read = ExtenderConfig::read("scheduler.yaml", text.as_bytes());
     let read = read.map_err(|findings| findings.to_string())?;
     equal("warnings", read.warnings.len(), 0)?;
     let written = serde_json::to_value(&read.value).map_err(|error| error.to_string())?;

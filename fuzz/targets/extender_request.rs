@@ -8,11 +8,11 @@ use pinfold_scheduler::cache::node::{parse_node, parse_numa, parse_report};
 use pinfold_scheduler::cache::{Cache, CachePolicy, pod_info};
 use pinfold_scheduler::extender::Extender;
 use pinfold_scheduler::extender::wire::BindingArgs;
-use pinfold_scheduler::{SchedulerConfig, Weights};
+use pinfold_scheduler::{ExtenderConfig, Weights};
 
 fuzz_target!(|bytes: &[u8]| {
     let now = std::time::Instant::now();
-    let config = SchedulerConfig::default();
+    let config = ExtenderConfig::default();
     let mut cache = Cache::new(CachePolicy {
         nodes: config.nodes,
         reports: config.reports,

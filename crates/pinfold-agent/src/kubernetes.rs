@@ -4,7 +4,7 @@
 //!                 ┌───────────────── one thread ──────────────────┐
 //! API server ────►│ list, watch ──► PodCache ─────────────────────┼──► get(uid): when the runtime creates a sandbox
 //!            ◄────┤ merge patch ◄── Publisher ◄───────────────────┼─── publish(report): after every change
-//!            ◄────┤ events ◄────── Events ◄───────────────────────┼─── warn(about a pod): after every rejection
+//!            ◄────┤ events ◄── EventQueue ◄───────────────────────┼─── warn(about a pod): after every rejection
 //!                 └───────────────────────┬───────────────────────┘
 //!                                         └──► SyncEvent, SyncCounters
 //! ```
@@ -22,7 +22,9 @@ mod sync_events;
 
 pub use custom_resources::{CustomResource, CustomResourceReport};
 pub use owned_fields::OWNED;
-pub use pinfold_apiserver::{ApiError, Connection, ConnectionError, Events, MAX_MESSAGE, Warning};
+pub use pinfold_apiserver::{
+    ApiError, Connection, ConnectionError, EventQueue, MAX_MESSAGE, Warning,
+};
 pub use pinfold_kube::generation::GENERATION;
 pub use pod_cache::{CachedPod, LONGEST_WAIT, MAX_PODS, PodCache};
 pub use publisher::Publisher;
@@ -98,7 +100,7 @@ impl Default for Timing {
 pub struct ApiServerClient {
     pods: PodCache,
     publisher: Publisher,
-    events: Events,
+    events: EventQueue,
     counts: Arc<SyncCounters>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -123,7 +125,7 @@ impl ApiServerClient {
         let (ready, started) = mpsc::sync_channel(1);
         let pods = PodCache::default();
         let publisher = Publisher::default();
-        let events = Events::default();
+        let events = EventQueue::default();
         let counts = Arc::new(SyncCounters::default());
         let link = SyncThread {
             connection: connection.clone(),
@@ -167,7 +169,7 @@ impl ApiServerClient {
 
     /// The queue of Kubernetes events about pods.
     #[must_use]
-    pub fn events(&self) -> &Events {
+    pub fn events(&self) -> &EventQueue {
         &self.events
     }
 
@@ -196,7 +198,7 @@ struct SyncThread {
     log: SyncEventLog,
     pods: PodCache,
     publisher: Publisher,
-    events: Events,
+    events: EventQueue,
     counts: Arc<SyncCounters>,
 }
 

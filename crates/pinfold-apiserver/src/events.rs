@@ -1,4 +1,4 @@
-//! [`Events`]: a queue of warnings about pods, written as Kubernetes Events (`kubectl describe pod` shows them).
+//! [`EventQueue`]: a queue of warnings about pods, written as Kubernetes Events (`kubectl describe pod` shows them).
 //!
 //! A repeated warning about the same pod increments the count of the existing Event. The rate of writes is limited; when the
 //! queue is full, the oldest warnings are dropped and counted.
@@ -83,12 +83,12 @@ pub struct Warning {
 
 /// The queue of warnings. Clones share the queue.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
-    shared: Arc<SharedQueue>,
+pub struct EventQueue {
+    shared: Arc<SharedWarnings>,
 }
 
 #[derive(Debug, Default)]
-struct SharedQueue {
+struct SharedWarnings {
     queue: Mutex<WarningQueue>,
     /// Wakes the sender.
     added: Notify,
@@ -110,7 +110,7 @@ struct CountedWarning {
     last: Timestamp,
 }
 
-impl Events {
+impl EventQueue {
     /// Queues a warning. Never blocks.
     pub fn warn(&self, mut warning: Warning) {
         warning.message = truncate(&warning.message, MAX_MESSAGE);
@@ -167,7 +167,7 @@ struct EventRecord {
 pub struct EventSender {
     api: ApiClient,
     reporter: EventReporter,
-    events: Events,
+    events: EventQueue,
     rate: EventRate,
     on_outcome: Box<dyn Fn(EventOutcome) + Send + Sync>,
     records: Vec<EventRecord>,
@@ -182,7 +182,7 @@ impl EventSender {
     pub fn new(
         api: ApiClient,
         reporter: EventReporter,
-        events: Events,
+        events: EventQueue,
         rate: EventRate,
         backoff: RetryBackoff,
         on_outcome: impl Fn(EventOutcome) + Send + Sync + 'static,

@@ -4,7 +4,7 @@
 //! Connection ──► ApiClient: one request, bounded in time and size
 //!                 ├──► snapshot: all objects of some resources, once
 //!                 ├──► Reflector: list, then watch; keeps a Store up to date
-//!                 └──► Events: warnings about pods, counted and rate limited
+//!                 └──► EventQueue: warnings about pods, counted and rate limited
 //! ```
 //!
 //! Objects are passed as JSON; the caller parses them. Nothing here panics on a malformed response, and no error or log
@@ -21,7 +21,7 @@ pub mod snapshot;
 pub use api_client::{ApiClient, ApiError, percent_encode, truncate};
 pub use backoff::{RetryBackoff, jitter, random};
 pub use connection::{Connection, ConnectionError};
-pub use events::{Events, MAX_MESSAGE, Warning};
+pub use events::{EventQueue, MAX_MESSAGE, Warning};
 pub use reflector::{Reflector, ReflectorStatus, Store, WatchTarget};
 
 use std::time::Duration;

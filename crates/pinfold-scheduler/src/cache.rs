@@ -1,7 +1,7 @@
 //! [`Cache`]: all nodes with their pods, from watch events and from reservations that no watch event shows yet.
 //!
 //! ```text
-//! Node, NodeResourceTopology, Numatopology ──► CachedNode ──┐
+//! Node, NodeResourceTopology, Numatopology ──► NodeEntry ──┐
 //! Pod ──► PodInfo, node, phase ─────────────────────────────┼──► rebuild ──► ClusterNode in the Cluster ◄── extender
 //! reservations ─────────────────────────────────────────────┘
 //! ```
@@ -35,13 +35,13 @@ mod reservations;
 mod staleness;
 mod watch_events;
 
-pub use dialect::NodeDialect;
+pub use dialect::ReportedDialect;
 pub use problem::{CacheProblem, ProblemKind};
 pub use reflector_stores::{CacheStore, watch_targets};
 pub use reservations::{Reservation, ReserveError, Reserved};
 
 use crate::config::{NodeFallbacks, ReportTimeouts};
-use node::CachedNode;
+use node::NodeEntry;
 use pod_info::{PodInfo, PodPhase};
 
 /// The part of the configuration that the cache uses.
@@ -55,7 +55,7 @@ pub struct CachePolicy {
 
 /// A pod in the cache.
 #[derive(Clone, Debug)]
-pub struct CachedPod {
+pub struct PodEntry {
     /// The pod's requests and identity.
     pub info: Arc<PodInfo>,
     /// The node that the pod is bound to or reserved on.
@@ -102,8 +102,8 @@ impl ListedResources {
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) cluster: Cluster,
-    pub(crate) nodes: HashMap<NodeName, CachedNode>,
-    pub(crate) pods: HashMap<PodUid, CachedPod>,
+    pub(crate) nodes: HashMap<NodeName, NodeEntry>,
+    pub(crate) pods: HashMap<PodUid, PodEntry>,
     reservations: HashMap<PodUid, Reservation>,
     /// Deleted and terminated pods, with the time of their watch event.
     deleted: HashMap<PodUid, Instant>,
@@ -161,7 +161,7 @@ impl Cache {
     }
 
     /// The nodes whose Node object is known.
-    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &CachedNode)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodeName, &NodeEntry)> {
         self.nodes
             .iter()
             .filter(|(_, record)| record.node.is_some())
@@ -188,7 +188,7 @@ impl Cache {
 
     /// The pod with this uid.
     #[must_use]
-    pub fn pod(&self, uid: &PodUid) -> Option<&CachedPod> {
+    pub fn pod(&self, uid: &PodUid) -> Option<&PodEntry> {
         self.pods.get(uid)
     }
 
@@ -251,10 +251,10 @@ impl Cache {
     }
 
     /// Sets the dialect of a node, and counts Koordinator's nodes.
-    fn set_dialect(&mut self, name: &NodeName, dialect: NodeDialect) {
+    fn set_dialect(&mut self, name: &NodeName, dialect: ReportedDialect) {
         if let Some(record) = self.nodes.get_mut(name) {
-            self.koordinator_nodes -= usize::from(record.dialect == NodeDialect::Koordinator);
-            self.koordinator_nodes += usize::from(dialect == NodeDialect::Koordinator);
+            self.koordinator_nodes -= usize::from(record.dialect == ReportedDialect::Koordinator);
+            self.koordinator_nodes += usize::from(dialect == ReportedDialect::Koordinator);
             record.dialect = dialect;
         }
     }

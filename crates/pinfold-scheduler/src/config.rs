@@ -1,4 +1,4 @@
-//! [`SchedulerConfig`]: the configuration file of the scheduler extender.
+//! [`ExtenderConfig`]: the configuration file of the scheduler extender.
 //!
 //! Every field has a default, listed in [`FIELDS`]; an empty file is valid. Unknown fields are rejected with their position
 //! and the most similar known name. A configuration that is serialized as YAML is read back unchanged.
@@ -23,15 +23,15 @@ pub use pinfold_daemon::config::{Access, ConfigField};
 /// The configuration of the scheduler extender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SchedulerConfig {
+pub struct ExtenderConfig {
     /// The address of the extender.
     pub listen: SocketAddr,
     /// HTTPS and client certificates.
     pub tls: TlsConfig,
     /// Metrics and probes.
-    pub metrics: MetricsConfig,
+    pub metrics: ExtenderMetricsConfig,
     /// Access to the API server.
-    pub kubernetes: KubernetesConfig,
+    pub kubernetes: ExtenderKubernetesConfig,
     /// Leader election.
     pub leader: LeaderConfig,
     /// Whether nodes with missing, stale or incomplete reports pass.
@@ -60,7 +60,7 @@ pub struct TlsConfig {
 /// Metrics and probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MetricsConfig {
+pub struct ExtenderMetricsConfig {
     /// The address; `None` to serve neither.
     #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
@@ -69,7 +69,7 @@ pub struct MetricsConfig {
 /// Access to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KubernetesConfig {
+pub struct ExtenderKubernetesConfig {
     /// The kubeconfig file or service account.
     #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
@@ -127,15 +127,15 @@ pub struct ReportTimeouts {
     pub binding_timeout: Duration,
 }
 
-impl Default for SchedulerConfig {
+impl Default for ExtenderConfig {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 9465).into(),
             tls: TlsConfig::default(),
-            metrics: MetricsConfig {
+            metrics: ExtenderMetricsConfig {
                 listen: Some((Ipv4Addr::LOCALHOST, 9466).into()),
             },
-            kubernetes: KubernetesConfig {
+            kubernetes: ExtenderKubernetesConfig {
                 kubeconfig: Access::InCluster,
             },
             leader: LeaderConfig {
@@ -159,7 +159,7 @@ impl Default for SchedulerConfig {
     }
 }
 
-impl SchedulerConfig {
+impl ExtenderConfig {
     /// Parses a configuration. `file` is the name of the file for messages.
     ///
     /// # Errors

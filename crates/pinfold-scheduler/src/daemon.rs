@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
-use pinfold_apiserver::{ApiClient, Connection, ConnectionError, Events, Reflector, RetryPolicy};
+use pinfold_apiserver::{
+    ApiClient, Connection, ConnectionError, EventQueue, Reflector, RetryPolicy,
+};
 use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::http::{self, HttpLimits, ProbeHandler};
@@ -19,7 +21,7 @@ use pinfold_daemon::signals::{Signal, SignalReceiver};
 use tokio::task::JoinHandle;
 
 use crate::cache::{Cache, CachePolicy, CacheProblem, CacheStore, ProblemKind, watch_targets};
-use crate::config::SchedulerConfig;
+use crate::config::ExtenderConfig;
 use crate::extender::Extender;
 use crate::leader::{self, Elector, Leadership};
 use crate::metrics::{self, catalogue};
@@ -62,8 +64,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// If the extender cannot start.
 pub fn run(
-    config: &SchedulerConfig,
-    reread: &dyn Fn() -> Result<SchedulerConfig, String>,
+    config: &ExtenderConfig,
+    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
     signals: &SignalReceiver,
 ) -> Result<(), SchedulerError> {
     let connection = match &config.kubernetes.kubeconfig {
@@ -160,7 +162,7 @@ pub fn run(
     Ok(())
 }
 
-fn policy(config: &SchedulerConfig) -> CachePolicy {
+fn policy(config: &ExtenderConfig) -> CachePolicy {
     CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
@@ -168,7 +170,7 @@ fn policy(config: &SchedulerConfig) -> CachePolicy {
 }
 
 /// The identity of this extender in the lease, unique even for two extenders on one host.
-fn identity(config: &SchedulerConfig) -> String {
+fn identity(config: &ExtenderConfig) -> String {
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = config.leader.identity.clone();
     let name = name.or_else(|| host().map(|name| name.trim().to_owned()));
@@ -191,8 +193,8 @@ fn bind(address: SocketAddr, field: &'static str) -> Result<TcpListener, Schedul
 }
 
 fn reload(
-    current: &mut SchedulerConfig,
-    reread: &dyn Fn() -> Result<SchedulerConfig, String>,
+    current: &mut ExtenderConfig,
+    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
     extender: &Extender,
 ) {
     let new = match reread() {
@@ -227,7 +229,7 @@ struct Components {
 }
 
 impl Components {
-    fn elect(&self, api: &ApiClient, config: &SchedulerConfig, identity: &str) -> JoinHandle<()> {
+    fn elect(&self, api: &ApiClient, config: &ExtenderConfig, identity: &str) -> JoinHandle<()> {
         let leader = &config.leader;
         let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
         let leadership = self.leadership.clone();
@@ -240,8 +242,8 @@ impl Components {
     }
 
     /// Starts the task that writes warnings about pods as Events.
-    fn events(&self, api: &ApiClient, identity: &str) -> Events {
-        let events = Events::default();
+    fn events(&self, api: &ApiClient, identity: &str) -> EventQueue {
+        let events = EventQueue::default();
         let reporter = EventReporter {
             component: "pinfold-scheduler",
             instance: identity.to_owned(),
@@ -311,7 +313,7 @@ impl Components {
 }
 
 /// Every second: updates the cache, logs its problems, sends warnings about pods, requeues pods that fit now.
-async fn tick(server: Arc<ExtenderServer>, events: Events) {
+async fn tick(server: Arc<ExtenderServer>, events: EventQueue) {
     loop {
         tokio::time::sleep(TICK).await;
         let now = Instant::now();

@@ -24,5 +24,5 @@ pub mod tls;
 pub mod weights;
 
 pub use cache::Cache;
-pub use config::SchedulerConfig;
+pub use config::ExtenderConfig;
 pub use weights::Weights;

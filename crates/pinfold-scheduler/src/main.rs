@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use pinfold_daemon::program::{self, DaemonArgs};
-use pinfold_scheduler::config::SchedulerConfig;
+use pinfold_scheduler::config::ExtenderConfig;
 use pinfold_scheduler::daemon;
 
 /// Runs the scheduler extender: filters and scores nodes for kube-scheduler, and binds pods
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     program::run(
         Args::command(),
         &args.daemon,
-        SchedulerConfig::read,
+        ExtenderConfig::read,
         daemon::run,
     )
 }

@@ -10,9 +10,9 @@ use pinfold_daemon::http::{
 };
 use tokio::runtime::Handle;
 
-use crate::cache::NodeDialect;
+use crate::cache::ReportedDialect;
 use crate::extender::bind::BindOutcome;
-use crate::extender::filter::FilterOutcome;
+use crate::extender::filter::FilterSummary;
 use crate::extender::{BadRequest, Extender};
 use crate::leader::Leadership;
 use crate::metrics::catalogue;
@@ -114,7 +114,7 @@ impl ExtenderServer {
     fn filter(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
         let start = Instant::now();
         let (response, outcome) = self.extender.filter(body)?;
-        let FilterOutcome {
+        let FilterSummary {
             info,
             nodes,
             rejections,
@@ -179,7 +179,7 @@ impl DaemonStatus for ExtenderServer {
         let now = Instant::now();
         let cache = self.extender.cache();
         metrics.clear(&catalogue::NODES);
-        for dialect in NodeDialect::ALL {
+        for dialect in ReportedDialect::ALL {
             for report in ["fresh", "stale", "missing"] {
                 metrics.set(&catalogue::NODES, &[dialect.name(), report], 0.0);
             }
@@ -187,7 +187,7 @@ impl DaemonStatus for ExtenderServer {
         let mut misplaced = 0;
         for (_, record) in cache.nodes() {
             let report = match (record.dialect, record.stale) {
-                (NodeDialect::Unknown, _) => "missing",
+                (ReportedDialect::Unknown, _) => "missing",
                 (_, true) => "stale",
                 (_, false) => "fresh",
             };

@@ -19,7 +19,7 @@ use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_scheduler::cache::node::{NodeInfo, parse_node, parse_report};
 use pinfold_scheduler::cache::{CachePolicy, pod_info};
 use pinfold_scheduler::extender::Extender;
-use pinfold_scheduler::{Cache, SchedulerConfig, Weights};
+use pinfold_scheduler::{Cache, ExtenderConfig, Weights};
 use serde_json::{Value, json};
 
 use crate::case::{BenchCase, Group};
@@ -131,7 +131,7 @@ fn request(pod: &Value) -> Vec<u8> {
 }
 
 fn policy() -> CachePolicy {
-    let config = SchedulerConfig::default();
+    let config = ExtenderConfig::default();
     CachePolicy {
         nodes: config.nodes,
         reports: config.reports,

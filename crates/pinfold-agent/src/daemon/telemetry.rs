@@ -8,7 +8,7 @@ use std::time::Duration;
 use nri::RuntimeInfo;
 
 use crate::journaled_ledger::JournaledLedgerError;
-use crate::kubernetes::{Events, Warning};
+use crate::kubernetes::{EventQueue, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::SyncChange;
 use crate::runtime::{Subject, Telemetry};
@@ -16,7 +16,7 @@ use crate::runtime::{Subject, Telemetry};
 /// Logs, metrics, pod events, and the list of current problems.
 pub(super) struct NodeTelemetry {
     pub(super) metrics: Arc<Metrics>,
-    pub(super) events: Option<Events>,
+    pub(super) events: Option<EventQueue>,
     /// Wakes the thread that publishes the node's state.
     pub(super) changed: SyncSender<()>,
     problems: Mutex<BTreeMap<&'static str, String>>,
@@ -25,7 +25,7 @@ pub(super) struct NodeTelemetry {
 impl NodeTelemetry {
     pub(super) fn new(
         metrics: Arc<Metrics>,
-        events: Option<Events>,
+        events: Option<EventQueue>,
         changed: SyncSender<()>,
     ) -> Self {
         let problems = Mutex::default();

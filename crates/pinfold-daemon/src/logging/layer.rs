@@ -11,7 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
 use super::LogFormat;
-use super::line::Line;
+use super::line::LogLine;
 use super::rate_limit::RateLimiter;
 
 /// Writes every event as one line, within the rate limit of its call site. Spans are not written.
@@ -45,7 +45,7 @@ where
         let Some(suppressed) = lock(&self.limiter).admit(metadata.callsite(), now) else {
             return;
         };
-        let mut line = Line::new(self.format);
+        let mut line = LogLine::new(self.format);
         line.push_text("time", &format_args!("{now:.3}"));
         line.push_text("level", &level_name(*metadata.level()));
         line.push_text("target", &metadata.target());
@@ -73,7 +73,7 @@ fn level_name(level: Level) -> &'static str {
 }
 
 /// Adds the fields of an event to a line, the message among them.
-struct Fields<'a>(&'a mut Line);
+struct Fields<'a>(&'a mut LogLine);
 
 impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {

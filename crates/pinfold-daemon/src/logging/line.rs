@@ -1,4 +1,4 @@
-//! [`Line`]: one log line under construction, with its escaping and its limits.
+//! [`LogLine`]: one log line under construction, with its escaping and its limits.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -8,12 +8,12 @@ use super::LogFormat;
 pub(super) const LONGEST_FIELD: usize = 2000;
 
 /// A log line under construction.
-pub(super) struct Line {
+pub(super) struct LogLine {
     format: LogFormat,
     text: String,
 }
 
-impl Line {
+impl LogLine {
     pub(super) fn new(format: LogFormat) -> Self {
         let text = match format {
             LogFormat::Text => String::new(),

@@ -1,4 +1,4 @@
-//! [`NodeDialect`]: whose rules decide on a node. The first row that applies decides:
+//! [`ReportedDialect`]: whose rules decide on a node. The first row that applies decides:
 //!
 //! | the node has | dialect |
 //! |---|---|
@@ -11,11 +11,11 @@
 
 use pinfold_kube::cluster::DialectName;
 
-use super::node::CachedNode;
+use super::node::NodeEntry;
 
 /// Whose rules decide on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeDialect {
+pub enum ReportedDialect {
     /// The kubelet's, predicted from its report.
     Kubelet,
     /// Koordinator's.
@@ -29,25 +29,25 @@ pub enum NodeDialect {
     Invalid,
 }
 
-impl NodeDialect {
+impl ReportedDialect {
     /// Every dialect.
-    pub const ALL: [NodeDialect; 5] = [
-        NodeDialect::Kubelet,
-        NodeDialect::Koordinator,
-        NodeDialect::Volcano,
-        NodeDialect::Unknown,
-        NodeDialect::Invalid,
+    pub const ALL: [ReportedDialect; 5] = [
+        ReportedDialect::Kubelet,
+        ReportedDialect::Koordinator,
+        ReportedDialect::Volcano,
+        ReportedDialect::Unknown,
+        ReportedDialect::Invalid,
     ];
 
     /// The name in labels and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            NodeDialect::Kubelet => "kubelet",
-            NodeDialect::Koordinator => "koordinator",
-            NodeDialect::Volcano => "volcano",
-            NodeDialect::Unknown => "unknown",
-            NodeDialect::Invalid => "invalid",
+            ReportedDialect::Kubelet => "kubelet",
+            ReportedDialect::Koordinator => "koordinator",
+            ReportedDialect::Volcano => "volcano",
+            ReportedDialect::Unknown => "unknown",
+            ReportedDialect::Invalid => "invalid",
         }
     }
 
@@ -55,33 +55,35 @@ impl NodeDialect {
     #[must_use]
     pub fn from_label(value: &str) -> Option<Self> {
         let allowed = [
-            NodeDialect::Kubelet,
-            NodeDialect::Koordinator,
-            NodeDialect::Volcano,
-            NodeDialect::Unknown,
+            ReportedDialect::Kubelet,
+            ReportedDialect::Koordinator,
+            ReportedDialect::Volcano,
+            ReportedDialect::Unknown,
         ];
         allowed.into_iter().find(|dialect| dialect.name() == value)
     }
 
     /// The dialect of a node.
     #[must_use]
-    pub fn of(record: &CachedNode) -> Self {
+    pub fn of(record: &NodeEntry) -> Self {
         if let Some(dialect) = record.node.as_ref().and_then(|node| node.dialect_label) {
             return dialect;
         }
         match record.report.as_ref().map(|report| &report.parsed) {
             Some(Ok(report)) => match report.kubelet.state().map(|state| state.dialect) {
-                Some(DialectName::Koordinator) => NodeDialect::Koordinator,
-                Some(DialectName::Kubelet | DialectName::SchedulerPlugins) => NodeDialect::Kubelet,
-                Some(DialectName::Volcano) => NodeDialect::Volcano,
-                None if report.lists_cpus => NodeDialect::Koordinator,
-                None => NodeDialect::Kubelet,
+                Some(DialectName::Koordinator) => ReportedDialect::Koordinator,
+                Some(DialectName::Kubelet | DialectName::SchedulerPlugins) => {
+                    ReportedDialect::Kubelet
+                }
+                Some(DialectName::Volcano) => ReportedDialect::Volcano,
+                None if report.lists_cpus => ReportedDialect::Koordinator,
+                None => ReportedDialect::Kubelet,
             },
-            Some(Err(_)) => NodeDialect::Invalid,
+            Some(Err(_)) => ReportedDialect::Invalid,
             None => match record.numa.as_ref().map(|numa| &numa.parsed) {
-                Some(Ok(_)) => NodeDialect::Volcano,
-                Some(Err(_)) => NodeDialect::Invalid,
-                None => NodeDialect::Unknown,
+                Some(Ok(_)) => ReportedDialect::Volcano,
+                Some(Err(_)) => ReportedDialect::Invalid,
+                None => ReportedDialect::Unknown,
             },
         }
     }

@@ -1,4 +1,4 @@
-//! [`CachedNode`]: the Node object, the reports and the pods of one node.
+//! [`NodeEntry`]: the Node object, the reports and the pods of one node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use serde_json::Value;
 
-use super::dialect::NodeDialect;
+use super::dialect::ReportedDialect;
 use super::pending_headroom::Headroom;
 
 /// The label of a node that sets its dialect, for clusters whose reports do not show it.
@@ -25,11 +25,11 @@ pub use pinfold_kube::cluster::DIALECT_LABEL;
 
 /// The Node object, the reports and the pods of one node.
 #[derive(Debug, Default)]
-pub struct CachedNode {
+pub struct NodeEntry {
     /// The Node object; `None` if only reports or pods of the node were received.
     pub node: Option<NodeInfo>,
     /// The NodeResourceTopology of the node.
-    pub report: Option<Observed<NodeReport>>,
+    pub report: Option<Observed<TopologyReport>>,
     /// The Numatopology of the node.
     pub numa: Option<Observed<NumaInfo>>,
     /// The pods bound to the node or reserved on it, by the order of their binding.
@@ -37,7 +37,7 @@ pub struct CachedNode {
     /// Pods that do not fit on the node although they are bound to it.
     pub misplaced: Vec<PodUid>,
     /// Whose rules decide on the node.
-    pub dialect: NodeDialect,
+    pub dialect: ReportedDialect,
     /// Whether the report is stale: it lacks a pod that it should list by now, or there are uncertain placements.
     pub stale: bool,
     /// Whether the report lacks pods with an assignment.
@@ -48,7 +48,7 @@ pub struct CachedNode {
     pub(super) headroom: Option<Headroom>,
 }
 
-impl CachedNode {
+impl NodeEntry {
     /// Whether the report lists this pod; `None` without a report, or if the report does not list pods.
     #[must_use]
     pub fn lists(&self, pod: &PodUid) -> Option<bool> {
@@ -78,14 +78,14 @@ pub struct NodeInfo {
     /// The allocatable amounts.
     pub allocatable: Amounts,
     /// The dialect that the label of the node sets.
-    pub dialect_label: Option<NodeDialect>,
+    pub dialect_label: Option<ReportedDialect>,
     /// The node for Koordinator's rules, without its report and pods.
     pub koordinator: koordinator_node::KoordinatorNode,
 }
 
 /// The parts of a NodeResourceTopology that the cache keeps.
 #[derive(Clone, Debug)]
-pub struct NodeReport {
+pub struct TopologyReport {
     /// The report for the kubelet's rules.
     pub kubelet: KubeletReport,
     /// The report for Koordinator's rules, or why it cannot be used for them.
@@ -141,7 +141,7 @@ pub fn parse_node(mut node: Value) -> Result<NodeInfo, InvalidObject> {
         version,
         allocatable: Amounts::of(&node.allocatable),
         dialect_label: (node.meta.labels.get(DIALECT_LABEL))
-            .and_then(|value| NodeDialect::from_label(value)),
+            .and_then(|value| ReportedDialect::from_label(value)),
         koordinator: plain.value,
     })
 }
@@ -153,7 +153,7 @@ pub fn parse_node(mut node: Value) -> Result<NodeInfo, InvalidObject> {
 pub fn parse_report(
     mut report: Value,
     now: Instant,
-) -> Result<(NodeName, Observed<NodeReport>), InvalidObject> {
+) -> Result<(NodeName, Observed<TopologyReport>), InvalidObject> {
     let (name, version) = identity(&report);
     if name == "?" {
         return Err(InvalidObject {
@@ -185,7 +185,7 @@ pub fn parse_report(
 fn report_of(
     topology: &NodeResourceTopology,
     generation: Option<String>,
-) -> Result<NodeReport, String> {
+) -> Result<TopologyReport, String> {
     let kubelet = KubeletReport::read(topology).map_err(|findings| findings.to_string())?;
     let kubelet = kubelet.value;
     let koordinator = match kubelet.state().map(|state| state.dialect) {
@@ -194,7 +194,7 @@ fn report_of(
             .map(|read| read.value)
             .map_err(|findings| findings.to_string()),
     };
-    Ok(NodeReport {
+    Ok(TopologyReport {
         lists_cpus: kubelet.lists_cpus(),
         kubelet,
         koordinator,

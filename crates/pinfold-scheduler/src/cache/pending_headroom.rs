@@ -16,15 +16,15 @@ use pinfold_core::node_topology::NodeTopology;
 use pinfold_core::node_topology::attributes::MEMORY_GROUP;
 
 use super::Cache;
-use super::node::CachedNode;
+use super::node::NodeEntry;
 use super::pod_info::PodInfo;
 use crate::config::Fallback;
 
 /// An upper bound of what a pod can take: the sum over all its containers, init containers included.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PodDemand(BTreeMap<ResourceName, i64>);
+pub(crate) struct MaxDemand(BTreeMap<ResourceName, i64>);
 
-impl PodDemand {
+impl MaxDemand {
     /// The demand of a pod, with the CPUs of each container rounded up.
     pub(crate) fn of(info: &PodInfo) -> Self {
         let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
@@ -81,7 +81,7 @@ impl Headroom {
     }
 
     /// Subtracts the demand of an unreported pod from every NUMA node: it may be placed on any of them.
-    pub(super) fn take(&mut self, demand: &PodDemand) {
+    pub(super) fn take(&mut self, demand: &MaxDemand) {
         for node in &mut self.left {
             for (name, left) in node {
                 let requested = demand.0.get(name).copied().unwrap_or(0);
@@ -91,7 +91,7 @@ impl Headroom {
     }
 
     /// Whether a single NUMA node has room for the demand. Resources that no NUMA node has are ignored.
-    fn has_room_for(&self, demand: &PodDemand) -> bool {
+    fn has_room_for(&self, demand: &MaxDemand) -> bool {
         let mut nodes = self.left.iter();
         nodes.any(|node| {
             let requested = demand.0.iter();
@@ -101,10 +101,10 @@ impl Headroom {
     }
 }
 
-impl CachedNode {
+impl NodeEntry {
     /// Whether the node has headroom for a pod. True without unreported pods, and for reports that do not list pods, of
     /// which the headroom is unknown.
-    pub(crate) fn has_headroom_for(&self, demand: &PodDemand) -> bool {
+    pub(crate) fn has_headroom_for(&self, demand: &MaxDemand) -> bool {
         let headroom = self.headroom.as_ref().filter(|_| self.has_unreported);
         headroom.is_none_or(|headroom| headroom.has_room_for(demand))
     }
@@ -121,7 +121,7 @@ impl Cache {
     pub(super) fn take_headroom(&mut self, info: &PodInfo, node: &NodeName) {
         let record = self.nodes.get_mut(node);
         if let Some(headroom) = record.and_then(|record| record.headroom.as_mut()) {
-            headroom.take(&PodDemand::of(info));
+            headroom.take(&MaxDemand::of(info));
         }
     }
 }

@@ -10,11 +10,11 @@ use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
-use super::dialect::NodeDialect;
-use super::node::{CachedNode, NodeInfo, NodeReport};
+use super::dialect::ReportedDialect;
+use super::node::{NodeEntry, NodeInfo, TopologyReport};
 use super::pending_headroom::Headroom;
 use super::pod_info::PodInfo;
-use super::{Cache, CachedPod, ProblemKind, has_assignment};
+use super::{Cache, PodEntry, ProblemKind, has_assignment};
 use crate::config::Fallback;
 
 /// A node without the pods that its report does not count.
@@ -36,10 +36,10 @@ impl Cache {
         };
         let Some(node) = &record.node else {
             self.cluster.remove_node(name);
-            self.set_dialect(name, NodeDialect::Unknown);
+            self.set_dialect(name, ReportedDialect::Unknown);
             return;
         };
-        let dialect = NodeDialect::of(record);
+        let dialect = ReportedDialect::of(record);
         let none = BTreeSet::new();
         let builder = NodeBuilder {
             cache: self,
@@ -58,7 +58,7 @@ impl Cache {
                     headroom: None,
                 };
                 self.report_problem(ProblemKind::InvalidReport, name.as_str(), problem);
-                (NodeDialect::Invalid, built)
+                (ReportedDialect::Invalid, built)
             }
         };
         self.cluster.insert(name.clone(), built.node);
@@ -131,7 +131,7 @@ impl Cache {
 /// Builds a node, without some of its pods.
 struct NodeBuilder<'a> {
     cache: &'a Cache,
-    record: &'a CachedNode,
+    record: &'a NodeEntry,
     node: &'a NodeInfo,
     /// The pods to leave out.
     without: &'a BTreeSet<PodUid>,
@@ -139,7 +139,7 @@ struct NodeBuilder<'a> {
 }
 
 impl NodeBuilder<'_> {
-    fn build(&self, dialect: NodeDialect) -> Result<BuiltNode, String> {
+    fn build(&self, dialect: ReportedDialect) -> Result<BuiltNode, String> {
         let Self { record, node, .. } = self;
         let report = match &record.report {
             Some(report) => match &report.parsed {
@@ -149,10 +149,10 @@ impl NodeBuilder<'_> {
             None => None,
         };
         match (dialect, report) {
-            (NodeDialect::Kubelet, Some((report, received))) => self.kubelet(report, received),
-            (NodeDialect::Koordinator, _) => self.koordinator(report.map(|(parsed, _)| parsed)),
-            (NodeDialect::Volcano, _) => self.volcano(report.map(|(parsed, _)| parsed)),
-            (NodeDialect::Kubelet | NodeDialect::Unknown | NodeDialect::Invalid, _) => {
+            (ReportedDialect::Kubelet, Some((report, received))) => self.kubelet(report, received),
+            (ReportedDialect::Koordinator, _) => self.koordinator(report.map(|(parsed, _)| parsed)),
+            (ReportedDialect::Volcano, _) => self.volcano(report.map(|(parsed, _)| parsed)),
+            (ReportedDialect::Kubelet | ReportedDialect::Unknown | ReportedDialect::Invalid, _) => {
                 let (_, unreported) = self.used(|_| false);
                 Ok(BuiltNode {
                     node: ClusterNode::unknown(node.allocatable.clone()),
@@ -164,9 +164,9 @@ impl NodeBuilder<'_> {
     }
 
     /// A node of the kubelet's dialect: a replica of the kubelet's state, from the report.
-    fn kubelet(&self, report: &NodeReport, received: Instant) -> Result<BuiltNode, String> {
+    fn kubelet(&self, report: &TopologyReport, received: Instant) -> Result<BuiltNode, String> {
         let (cache, node) = (self.cache, self.node);
-        let counted = |pod: &CachedPod| cache.is_counted(pod, report, received, self.now);
+        let counted = |pod: &PodEntry| cache.is_counted(pod, report, received, self.now);
         let (used, unreported) = self.used(counted);
         let is_deleted = |uid: &PodUid| {
             self.without.contains(uid) || cache.is_deleted_since(uid, self.record, received)
@@ -194,7 +194,7 @@ impl NodeBuilder<'_> {
     }
 
     /// A node of Koordinator's dialect: allocations are in the annotations of its pods.
-    fn koordinator(&self, report: Option<&NodeReport>) -> Result<BuiltNode, String> {
+    fn koordinator(&self, report: Option<&TopologyReport>) -> Result<BuiltNode, String> {
         let cache = self.cache;
         let mut node = self.node.koordinator.clone();
         if let Some(report) = report {
@@ -237,7 +237,7 @@ impl NodeBuilder<'_> {
     }
 
     /// A node of Volcano's dialect: CPUs from its Numatopology, amounts per NUMA node from its NodeResourceTopology.
-    fn volcano(&self, report: Option<&NodeReport>) -> Result<BuiltNode, String> {
+    fn volcano(&self, report: Option<&TopologyReport>) -> Result<BuiltNode, String> {
         let Self { record, node, .. } = self;
         let numa = match record.numa.as_ref().map(|numa| &numa.parsed) {
             Some(Ok(numa)) => Some((**numa).clone()),
@@ -247,7 +247,7 @@ impl NodeBuilder<'_> {
         let amounts = report.map(|report| NumaAmounts::of(report.kubelet.topology()));
         let received = record.numa.as_ref().map(|numa| numa.received);
         // A Numatopology lists no pods: it counts those that started before it arrived.
-        let counted = |pod: &CachedPod| {
+        let counted = |pod: &PodEntry| {
             let times = pod.started.zip(received);
             times.is_some_and(|(started, received)| received > started)
         };
@@ -266,14 +266,14 @@ impl NodeBuilder<'_> {
     }
 
     /// The pods of the node without those to leave out, in the order of their binding.
-    fn pods(&self) -> impl Iterator<Item = (&PodUid, &CachedPod)> {
+    fn pods(&self) -> impl Iterator<Item = (&PodUid, &PodEntry)> {
         let pods = self.record.pods.values();
         let pods = pods.filter(|uid| !self.without.contains(*uid));
         pods.filter_map(|uid| Some((uid, self.cache.pods.get(uid)?)))
     }
 
     /// The sum of the requests of the counted pods, and the other pods in the order of their binding.
-    fn used(&self, is_counted: impl Fn(&CachedPod) -> bool) -> (Amounts, Vec<PodUid>) {
+    fn used(&self, is_counted: impl Fn(&PodEntry) -> bool) -> (Amounts, Vec<PodUid>) {
         let mut used = Amounts::new();
         let mut unreported = Vec::new();
         let mut pods = 0;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Cache;
-use super::node::{self, NodeInfo, NodeReport, Observed};
+use super::node::{self, NodeInfo, Observed, TopologyReport};
 use super::pod_info::{self, ObservedPod};
 use crate::metrics::catalogue;
 
@@ -77,7 +77,7 @@ pub enum ParsedObject {
     /// A Pod.
     Pod(ObservedPod),
     /// A NodeResourceTopology.
-    Report(NodeName, Observed<NodeReport>),
+    Report(NodeName, Observed<TopologyReport>),
     /// A Numatopology.
     Numa(NodeName, Observed<NumaInfo>),
 }

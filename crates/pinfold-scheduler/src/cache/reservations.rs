@@ -7,10 +7,10 @@ use std::time::Instant;
 use pinfold_core::cluster::{NodeRejection, PlaceError, Placement};
 use pinfold_core::name::{NodeName, PodUid};
 
-use super::node::CachedNode;
-use super::pending_headroom::PodDemand;
+use super::node::NodeEntry;
+use super::pending_headroom::MaxDemand;
 use super::pod_info::{PodInfo, PodPhase};
-use super::{Cache, CachedPod, ProblemKind, has_assignment};
+use super::{Cache, PodEntry, ProblemKind, has_assignment};
 
 /// The reservation of a pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Cache {
         if let Some(node) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
             return Err(ReserveError::AlreadyPlaced(node));
         }
-        let has_headroom = |record: &CachedNode| record.has_headroom_for(&PodDemand::of(info));
+        let has_headroom = |record: &NodeEntry| record.has_headroom_for(&MaxDemand::of(info));
         if self.requires_headroom(info) && !self.nodes.get(node).is_none_or(has_headroom) {
             return Err(ReserveError::NoHeadroom);
         }
@@ -103,7 +103,7 @@ impl Cache {
         };
         let order = self.next_bind_order();
         let has_assignment = has_assignment(&placement);
-        let record = CachedPod {
+        let record = PodEntry {
             info: info.clone(),
             node: Some(node.clone()),
             bind_order: order,

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use pinfold_core::name::{NodeName, PodUid};
 
-use super::dialect::NodeDialect;
-use super::node::{CachedNode, NodeReport};
+use super::dialect::ReportedDialect;
+use super::node::{NodeEntry, TopologyReport};
 use super::pod_info::PodPhase;
-use super::{Cache, CachedPod, ProblemKind};
+use super::{Cache, PodEntry, ProblemKind};
 
 impl Cache {
     /// Whether a report counts a pod.
@@ -19,8 +19,8 @@ impl Cache {
     /// after the pod was seen started, or if the pod started so long ago that every reporter has updated its report since.
     pub(super) fn is_counted(
         &self,
-        pod: &CachedPod,
-        report: &NodeReport,
+        pod: &PodEntry,
+        report: &TopologyReport,
         received: Instant,
         now: Instant,
     ) -> bool {
@@ -38,7 +38,7 @@ impl Cache {
     pub(super) fn is_deleted_since(
         &self,
         uid: &PodUid,
-        record: &CachedNode,
+        record: &NodeEntry,
         received: Instant,
     ) -> bool {
         let is_on_node = self
@@ -93,7 +93,7 @@ impl Cache {
         let Some(Ok(report)) = record.report.as_ref().map(|report| &report.parsed) else {
             return found;
         };
-        if record.dialect != NodeDialect::Kubelet {
+        if record.dialect != ReportedDialect::Kubelet {
             return found;
         }
         let stale_after = self.policy.reports.stale_after;

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::pod_info::{self, ObservedPod};
 use super::{Cache, CachePolicy};
-use crate::config::SchedulerConfig;
+use crate::config::ExtenderConfig;
 
 fn policy() -> CachePolicy {
-    let config = SchedulerConfig::default();
+    let config = ExtenderConfig::default();
     CachePolicy {
         nodes: config.nodes,
         reports: config.reports,

@@ -7,11 +7,11 @@ use pinfold_apiserver::Warning;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::volcano::predicate::NumaInfo;
 
-use super::dialect::NodeDialect;
-use super::node::{CachedNode, InvalidObject, NodeInfo, NodeReport, Observed};
+use super::dialect::ReportedDialect;
+use super::node::{InvalidObject, NodeEntry, NodeInfo, Observed, TopologyReport};
 use super::pod_info::{InvalidPod, ObservedPod, PodPhase};
 use super::reservations::RemovalCause;
-use super::{Cache, CachedPod, MAX_PROBLEMS, ProblemKind};
+use super::{Cache, MAX_PROBLEMS, PodEntry, ProblemKind};
 
 impl Cache {
     /// Records when the last pod watch event arrived.
@@ -74,7 +74,7 @@ impl Cache {
         self.deleted.remove(&uid);
         self.pods.insert(
             uid.clone(),
-            CachedPod {
+            PodEntry {
                 info: pod.info,
                 node: Some(node.clone()),
                 bind_order: order,
@@ -95,7 +95,9 @@ impl Cache {
         };
         let listed = record.lists(uid) == Some(true);
         // The pod's annotation or the node's report has its assignment: rebuild the node from that.
-        if record.dialect == NodeDialect::Koordinator || listed || self.cluster.node(node).is_none()
+        if record.dialect == ReportedDialect::Koordinator
+            || listed
+            || self.cluster.node(node).is_none()
         {
             return self.rebuild(node, now);
         }
@@ -150,7 +152,7 @@ impl Cache {
             }
             return;
         }
-        let record = CachedPod {
+        let record = PodEntry {
             info: pod.info,
             node: None,
             bind_order: 0,
@@ -215,7 +217,7 @@ impl Cache {
     }
 
     /// Whether the report of a node lists pods that are not in the cache.
-    fn lists_unknown_pods(&self, record: &CachedNode) -> bool {
+    fn lists_unknown_pods(&self, record: &NodeEntry) -> bool {
         let Some(Ok(report)) = record.report.as_ref().map(|report| &report.parsed) else {
             return false;
         };
@@ -264,7 +266,12 @@ impl Cache {
     }
 
     /// Adds or updates the NodeResourceTopology of a node.
-    pub fn apply_report(&mut self, name: &NodeName, report: Observed<NodeReport>, now: Instant) {
+    pub fn apply_report(
+        &mut self,
+        name: &NodeName,
+        report: Observed<TopologyReport>,
+        now: Instant,
+    ) {
         let record = self.nodes.entry(name.clone()).or_default();
         if record
             .report
@@ -287,8 +294,12 @@ impl Cache {
     }
 
     /// Replaces all NodeResourceTopologies with those of a list.
-    pub fn replace_reports(&mut self, all: Vec<(NodeName, Observed<NodeReport>)>, now: Instant) {
-        let all: BTreeMap<NodeName, Observed<NodeReport>> = all.into_iter().collect();
+    pub fn replace_reports(
+        &mut self,
+        all: Vec<(NodeName, Observed<TopologyReport>)>,
+        now: Instant,
+    ) {
+        let all: BTreeMap<NodeName, Observed<TopologyReport>> = all.into_iter().collect();
         let known = self.nodes.iter().filter(|(_, own)| own.report.is_some());
         let deleted = known.filter(|(name, _)| !all.contains_key(*name));
         let deleted: Vec<NodeName> = deleted.map(|(name, _)| name.clone()).collect();
@@ -312,8 +323,8 @@ impl Cache {
             return;
         }
         record.numa = Some(report);
-        let dialect = NodeDialect::of(record);
-        if matches!(dialect, NodeDialect::Volcano | NodeDialect::Invalid) {
+        let dialect = ReportedDialect::of(record);
+        if matches!(dialect, ReportedDialect::Volcano | ReportedDialect::Invalid) {
             self.rebuild(name, now);
         }
     }
@@ -344,7 +355,7 @@ impl Cache {
 
     /// Removes the record of a node without a Node object, reports and pods.
     fn remove_if_empty(&mut self, name: &NodeName) {
-        let is_empty = |record: &CachedNode| {
+        let is_empty = |record: &NodeEntry| {
             record.node.is_none()
                 && record.report.is_none()
                 && record.numa.is_none()

@@ -7,11 +7,11 @@ use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
-use super::{Access, FIELDS, Fallback, SchedulerConfig};
+use super::{Access, ExtenderConfig, FIELDS, Fallback};
 use crate::weights::Prefer;
 
-pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> SchedulerConfig {
-    let mut config = SchedulerConfig::default();
+pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> ExtenderConfig {
+    let mut config = ExtenderConfig::default();
     whole.reject_unknown(&section_fields(FIELDS, ""), report);
     let mut address = Some(config.listen);
     listen_address(whole, "listen", &mut address, report);

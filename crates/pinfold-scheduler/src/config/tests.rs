@@ -1,7 +1,7 @@
 use super::*;
 
-fn read(text: &str) -> Result<SchedulerConfig, String> {
-    match SchedulerConfig::read("scheduler.yaml", text.as_bytes()) {
+fn read(text: &str) -> Result<ExtenderConfig, String> {
+    match ExtenderConfig::read("scheduler.yaml", text.as_bytes()) {
         Ok(read) => Ok(read.value),
         Err(findings) => Err(findings.to_string()),
     }
@@ -21,7 +21,7 @@ weights: {span: 0, dialect: 9, utilization: 8, distance: 7, fragmentation: 6, pr
 #[test]
 fn an_empty_file_is_a_valid_configuration() {
     for text in ["", "\n# nothing\n", "{}", "leader:\n"] {
-        assert_eq!(read(text), Ok(SchedulerConfig::default()), "{text:?}");
+        assert_eq!(read(text), Ok(ExtenderConfig::default()), "{text:?}");
     }
 }
 
@@ -33,7 +33,7 @@ fn every_default_of_the_table_is_the_default_of_its_field() {
             "" => format!("{name}: {}", field.default),
             _ => format!("{section}: {{{name}: {}}}", field.default),
         };
-        assert_eq!(read(&text), Ok(SchedulerConfig::default()), "{text}");
+        assert_eq!(read(&text), Ok(ExtenderConfig::default()), "{text}");
     }
 }
 
@@ -41,7 +41,7 @@ fn every_default_of_the_table_is_the_default_of_its_field() {
 fn every_field_of_the_table_changes_something() {
     let config = read(EVERYTHING).expect("a configuration");
     let whole = serde_json::to_value(&config).expect("JSON");
-    let default = serde_json::to_value(SchedulerConfig::default()).expect("JSON");
+    let default = serde_json::to_value(ExtenderConfig::default()).expect("JSON");
     for field in FIELDS {
         let path = format!("/{}", field.name.replace('.', "/"));
         let found = whole.pointer(&path);
@@ -109,7 +109,7 @@ fn errors_have_a_position_and_a_suggestion() {
 
 #[test]
 fn changed_fields_that_need_a_restart_are_named() {
-    let (old, new) = (SchedulerConfig::default(), read(EVERYTHING).expect("one"));
+    let (old, new) = (ExtenderConfig::default(), read(EVERYTHING).expect("one"));
     assert_eq!(old.needs_restart(&old), Vec::<&str>::new());
     assert!(old.needs_restart(&new).contains(&"listen"));
     let weights = read("weights: {span: 9}").expect("one");

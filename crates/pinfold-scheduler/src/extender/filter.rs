@@ -7,9 +7,9 @@ use pinfold_core::cluster::Evaluation;
 use super::reason::{self, RejectionClass};
 use super::wire::{ExtenderArgs, FailedNodes, FilterResult, NamedObject, NodeList};
 use super::{BadRequest, Extender};
-use crate::cache::pending_headroom::PodDemand;
+use crate::cache::pending_headroom::MaxDemand;
 use crate::cache::pod_info::PodInfo;
-use crate::cache::{Cache, NodeDialect};
+use crate::cache::{Cache, ReportedDialect};
 use crate::config::Fallback;
 
 /// The verdict about one node.
@@ -39,7 +39,7 @@ impl Cache {
             return vec![NodeVerdict::Fits; names.len()];
         }
         let policy = self.policy.nodes;
-        let demand = self.requires_headroom(info).then(|| PodDemand::of(info));
+        let demand = self.requires_headroom(info).then(|| MaxDemand::of(info));
         let Self { cluster, nodes, .. } = self;
         let evaluations = cluster.evaluate_nodes(&info.request, names.iter().copied());
         let rejected = |class, text: &str| NodeVerdict::Rejected(class, text.to_owned());
@@ -50,13 +50,13 @@ impl Cache {
             };
             if info.needs_numa {
                 match record.dialect {
-                    NodeDialect::Invalid => {
+                    ReportedDialect::Invalid => {
                         return rejected(RejectionClass::InvalidReport, reason::INVALID_REPORT);
                     }
-                    NodeDialect::Unknown if policy.without_report == Fallback::Reject => {
+                    ReportedDialect::Unknown if policy.without_report == Fallback::Reject => {
                         return rejected(RejectionClass::NoReport, reason::NO_REPORT);
                     }
-                    NodeDialect::Koordinator if info.koordinator_error.is_some() => {
+                    ReportedDialect::Koordinator if info.koordinator_error.is_some() => {
                         let text = info.koordinator_error.as_deref().unwrap_or_default();
                         return NodeVerdict::Rejected(RejectionClass::Pod, reason::truncate(text));
                     }
@@ -83,7 +83,7 @@ impl Cache {
 
 /// The outcome of a filter request, for metrics and requeueing.
 #[derive(Clone, Debug, Default)]
-pub struct FilterOutcome {
+pub struct FilterSummary {
     /// The pod.
     pub info: Option<Arc<PodInfo>>,
     /// The number of nodes in the request.
@@ -99,7 +99,7 @@ impl Extender {
     ///
     /// # Errors
     /// If the request is malformed.
-    pub fn filter(&self, body: &[u8]) -> Result<(Vec<u8>, FilterOutcome), BadRequest> {
+    pub fn filter(&self, body: &[u8]) -> Result<(Vec<u8>, FilterSummary), BadRequest> {
         let args: ExtenderArgs<'_> = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
         let info = self.pod_info(args.pod)?;
@@ -120,10 +120,10 @@ impl Extender {
             (None, None) => Vec::new(),
         };
         let verdicts = self.cache().filter(&info, &names);
-        let mut outcome = FilterOutcome {
+        let mut outcome = FilterSummary {
             nodes: names.len(),
             info: Some(info),
-            ..FilterOutcome::default()
+            ..FilterSummary::default()
         };
         let (mut failed, mut unresolvable) = (Vec::new(), Vec::new());
         let mut passed = Vec::with_capacity(names.len());

@@ -9,12 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pinfold_daemon::signals::{Signal, SignalReceiver};
-use pinfold_scheduler::config::{Access, SchedulerConfig};
+use pinfold_scheduler::config::{Access, ExtenderConfig};
 use pinfold_scheduler::daemon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{Answer, Asked, Server, kubeconfig, status};
+use super::server::{Answer, Asked, Server, kubeconfig, status};
 
 /// The report of another reporter than Pinfold's agent: two NUMA nodes with four CPUs each.
 pub(crate) fn report(name: &str) -> Value {
@@ -174,16 +174,16 @@ impl Extender {
         Self::start_with(objects, |config| config.leader.elect = false)
     }
 
-    pub(crate) fn start_with(objects: &Shared, change: impl FnOnce(&mut SchedulerConfig)) -> Self {
+    pub(crate) fn start_with(objects: &Shared, change: impl FnOnce(&mut ExtenderConfig)) -> Self {
         let objects = objects.clone();
         let api = Server::start(move |asked| answer(&objects, asked));
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("kubeconfig");
         std::fs::write(&path, kubeconfig(&api.connection().url())).unwrap();
         let (address, probes) = (free_port(), free_port());
-        let mut config = SchedulerConfig {
+        let mut config = ExtenderConfig {
             listen: address,
-            ..SchedulerConfig::default()
+            ..ExtenderConfig::default()
         };
         config.metrics.listen = Some(probes);
         config.kubernetes.kubeconfig = Access::File(path);

@@ -1,6 +1,7 @@
 //! Runs `pinfold`: snapshots of its output, its exit codes, its pages and examples.
 
 mod agent;
+mod documents;
 mod examples;
 #[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
 mod fake_agent;

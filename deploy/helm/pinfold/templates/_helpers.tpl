@@ -1,4 +1,4 @@
-{{/* The labels of one part: a dict with root and part. */}}
+{{/* The labels of one component; the argument is a dict with root and part. */}}
 {{- define "pinfold.labels" -}}
 app.kubernetes.io/name: pinfold
 app.kubernetes.io/component: {{ .part }}
@@ -8,7 +8,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
-{{/* The labels that pods of one part are found by. They never change. */}}
+{{/* The selector labels of one component. They never change. */}}
 {{- define "pinfold.selector" -}}
 app.kubernetes.io/name: pinfold
 app.kubernetes.io/component: {{ .part }}
@@ -19,7 +19,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/* The objects of a file of roles, in this namespace. The rules stand in deploy/, once. */}}
+{{/* The RBAC objects of a file of deploy/, in the namespace of the release. */}}
 {{- define "pinfold.rbac" -}}
 {{- range $text := regexSplit "(?m)^---$" (.root.Files.Get .file) -1 }}
 {{- $object := fromYaml $text }}
@@ -42,7 +42,7 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{ toYaml .Values.agent.config }}
 {{- end }}
 
-{{/* The extender's configuration: what the chart decides, and what was asked for. */}}
+{{/* The extender's configuration: the values, and the fields that the chart sets. */}}
 {{- define "pinfold.scheduler.config" -}}
 {{- $own := dict
   "listen" "0.0.0.0:9465"
@@ -58,12 +58,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- toYaml (mergeOverwrite (deepCopy .Values.scheduler.config) $own) }}
 {{- end }}
 
-{{/* The port behind an address such as 0.0.0.0:9464 or [::]:9464. */}}
+{{/* The port of an address such as 0.0.0.0:9464 or [::]:9464. */}}
 {{- define "pinfold.port" -}}
 {{ regexFind "[0-9]+$" . }}
 {{- end }}
 
-{{/* The name under which the extender is reached. */}}
+{{/* The DNS name of the extender. */}}
 {{- define "pinfold.scheduler.host" -}}
 pinfold-scheduler.{{ .Release.Namespace }}.svc
 {{- end }}

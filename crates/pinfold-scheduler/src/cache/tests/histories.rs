@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::node::TestNode;
 use super::{cache, observed_pod};
-use crate::cache::node::{NodeReport, Observed};
+use crate::cache::node::{Observed, TopologyReport};
 use crate::cache::pod_info::{ObservedPod, PodInfo};
 use crate::extender::filter::NodeVerdict;
 
@@ -75,7 +75,7 @@ fn run(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCas
     let mut pods: BTreeMap<PodUid, BoundPod> = BTreeMap::new();
     let mut bound: [VecDeque<PodUid>; 2] = Default::default();
     let mut events: VecDeque<PodEvent> = VecDeque::new();
-    let mut reports: VecDeque<(NodeName, Observed<NodeReport>)> = VecDeque::new();
+    let mut reports: VecDeque<(NodeName, Observed<TopologyReport>)> = VecDeque::new();
     let mut number = 0;
     // At the end all pods are admitted, reported and received.
     let end = [

@@ -21,7 +21,7 @@ use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::{NODE_STATE, PublishedNodeState};
 use serde_json::{Value, json};
 
-use crate::cache::node::{NodeInfo, NodeReport, Observed, parse_node, parse_report};
+use crate::cache::node::{NodeInfo, Observed, TopologyReport, parse_node, parse_report};
 
 /// Two NUMA nodes with four CPUs and 8 GiB each, of which one CPU and 1 GiB are reserved.
 pub(crate) struct TestNode {
@@ -161,7 +161,7 @@ impl TestNode {
         report
     }
 
-    pub(crate) fn report(&self, now: Instant) -> (NodeName, Observed<NodeReport>) {
+    pub(crate) fn report(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
         let mut report = self.report_json();
         let text = report.to_string();
         // A resource version that changes with the content.
@@ -170,7 +170,7 @@ impl TestNode {
     }
 
     /// The report of another reporter, which does not list pods.
-    pub(crate) fn report_without_pods(&self, now: Instant) -> (NodeName, Observed<NodeReport>) {
+    pub(crate) fn report_without_pods(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
         let mut report = self.report_json();
         report["metadata"]["annotations"] = json!({});
         report["metadata"]["resourceVersion"] = format!("{:x}", hash(&report.to_string())).into();
@@ -178,7 +178,7 @@ impl TestNode {
     }
 
     /// A report that cannot be parsed.
-    pub(crate) fn invalid_report(&self, now: Instant) -> (NodeName, Observed<NodeReport>) {
+    pub(crate) fn invalid_report(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
         let mut report = self.report_json();
         report["metadata"]["annotations"][NODE_STATE] = "{".into();
         report["metadata"]["resourceVersion"] = "invalid".into();

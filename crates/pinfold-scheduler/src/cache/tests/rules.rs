@@ -8,7 +8,7 @@ use pinfold_core::name::PodUid;
 use super::node::TestNode;
 use super::{cache, observed_pod, policy, seconds};
 use crate::cache::pod_info::{self, PodInfo};
-use crate::cache::{Cache, CachePolicy, NodeDialect, ProblemKind, ReserveError};
+use crate::cache::{Cache, CachePolicy, ProblemKind, ReportedDialect, ReserveError};
 use crate::config::Fallback;
 use crate::extender::filter::NodeVerdict;
 use crate::extender::reason::{self, RejectionClass};
@@ -255,7 +255,7 @@ fn a_report_without_pods_counts_pods_that_started_before_it_arrived() {
     cache.apply_report(&name, report, now);
     assert_eq!(
         cache.nodes().map(|(_, node)| node.dialect).last(),
-        Some(NodeDialect::Kubelet)
+        Some(ReportedDialect::Kubelet)
     );
     let first = observed_pod("first", 4, "1Gi", Some("a"), "Running");
     cache.apply_pod(first.clone(), now);
@@ -377,7 +377,7 @@ fn a_reservation_on_a_koordinator_node_has_cpus() {
     let mut cache = cache(&[&node], now);
     assert_eq!(
         cache.nodes().map(|(_, node)| node.dialect).last(),
-        Some(NodeDialect::Koordinator)
+        Some(ReportedDialect::Koordinator)
     );
     let mut pod = super::pod_json("lsr", 2, "1Gi", None, "Pending");
     pod["metadata"]["labels"] = serde_json::json!({
