@@ -22,7 +22,7 @@ use nri::api::{
     Container, ContainerUpdate, CreateContainerResponse, Events, LinuxResources, PodSandbox,
     UpdateContainerResponse,
 };
-use nri::{ConnectionState, DEFAULT_SOCKET, Handle, Identity, Plugin, PluginError, Runner};
+use nri::{ConnectionState, DEFAULT_SOCKET, EventError, Handle, Identity, Plugin, Runner};
 
 struct Logger;
 
@@ -40,7 +40,7 @@ impl Plugin for Logger {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         println!(
             "Synchronize {} pods, {} containers",
             pods.len(),
@@ -49,17 +49,17 @@ impl Plugin for Logger {
         Ok(Vec::new())
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         print("RunPodSandbox", pod, None);
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         print("StopPodSandbox", pod, None);
         Ok(())
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         print("RemovePodSandbox", pod, None);
         Ok(())
     }
@@ -68,16 +68,12 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         print("CreateContainer", pod, Some(container));
         Ok(CreateContainerResponse::default())
     }
 
-    fn post_create_container(
-        &mut self,
-        pod: &PodSandbox,
-        c: &Container,
-    ) -> Result<(), PluginError> {
+    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         print("PostCreateContainer", pod, Some(c));
         Ok(())
     }
@@ -86,12 +82,12 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         print("StartContainer", pod, Some(container));
         Ok(())
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         print("PostStartContainer", pod, Some(c));
         Ok(())
     }
@@ -101,17 +97,13 @@ impl Plugin for Logger {
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, PluginError> {
+    ) -> Result<UpdateContainerResponse, EventError> {
         print("UpdateContainer", pod, Some(container));
         println!("  to {resources:?}");
         Ok(UpdateContainerResponse::default())
     }
 
-    fn post_update_container(
-        &mut self,
-        pod: &PodSandbox,
-        c: &Container,
-    ) -> Result<(), PluginError> {
+    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         print("PostUpdateContainer", pod, Some(c));
         Ok(())
     }
@@ -120,7 +112,7 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         print("StopContainer", pod, Some(container));
         Ok(Vec::new())
     }
@@ -129,7 +121,7 @@ impl Plugin for Logger {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         print("RemoveContainer", pod, Some(container));
         Ok(())
     }

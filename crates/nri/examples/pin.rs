@@ -27,7 +27,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{DEFAULT_SOCKET, Identity, Plugin, PluginError, Runner};
+use nri::{DEFAULT_SOCKET, EventError, Identity, Plugin, Runner};
 
 /// The plugin has no state: everything is in the annotations.
 struct Pin;
@@ -71,7 +71,7 @@ impl Plugin for Pin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         let pods: BTreeMap<&str, &PodSandbox> =
             pods.iter().map(|pod| (pod.id.as_str(), pod)).collect();
         let alive = |container: &&Container| {
@@ -93,7 +93,7 @@ impl Plugin for Pin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         let Some(resources) = wishes(pod, container) else {
             return Ok(CreateContainerResponse::default());
         };
@@ -109,7 +109,7 @@ impl Plugin for Pin {
         pod: &PodSandbox,
         container: &Container,
         _wanted: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, PluginError> {
+    ) -> Result<UpdateContainerResponse, EventError> {
         let update = wishes(pod, container)
             .map(|resources| ContainerUpdate::new(&container.id).resources(|_| resources));
         Ok(update.into_iter().collect::<Vec<_>>().into())

@@ -10,7 +10,7 @@ use crate::api::{
     SynchronizeResponse, UpdateContainerRequest, UpdatePodSandboxRequest,
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
-use crate::plugin::{Plugin, PluginError, RuntimeInfo};
+use crate::plugin::{EventError, Plugin, RuntimeInfo};
 use crate::ttrpc::{Code, Status};
 
 /// Name of the plugin's service.
@@ -313,12 +313,12 @@ fn done() -> Vec<u8> {
     encode(Empty {})
 }
 
-fn answered(outcome: Result<(), PluginError>) -> Result<Vec<u8>, Status> {
+fn answered(outcome: Result<(), EventError>) -> Result<Vec<u8>, Status> {
     outcome.map(|()| done()).map_err(rejected)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "fits map_err")]
-fn rejected(rejection: PluginError) -> Status {
+fn rejected(rejection: EventError) -> Status {
     Status::new(Code::Unknown, rejection.reason())
 }
 

@@ -40,7 +40,7 @@ impl ConnectionId {
 
 /// Errors of decoding frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum FrameError {
+pub enum TrunkFrameError {
     /// The payload is larger than [`MAX_PAYLOAD`].
     #[error("a frame of connection {} claims {length} bytes, more than {MAX_PAYLOAD}", .connection.0)]
     TooLong {
@@ -74,7 +74,7 @@ impl FrameDecoder {
     ///
     /// # Errors
     /// A header with a length above [`MAX_PAYLOAD`]. The rest of the trunk cannot be decoded then.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, FrameError> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Piece<'a>>, TrunkFrameError> {
         while !input.is_empty() {
             if self.remaining > 0 {
                 let (bytes, rest) = input.split_at(self.remaining.min(input.len()));
@@ -101,10 +101,10 @@ impl FrameDecoder {
     }
 }
 
-fn checked_length(connection: u32, length: u32) -> Result<usize, FrameError> {
+fn checked_length(connection: u32, length: u32) -> Result<usize, TrunkFrameError> {
     match usize::try_from(length) {
         Ok(length) if length <= MAX_PAYLOAD => Ok(length),
-        _ => Err(FrameError::TooLong {
+        _ => Err(TrunkFrameError::TooLong {
             connection: ConnectionId(connection),
             length,
         }),

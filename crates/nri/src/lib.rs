@@ -20,7 +20,7 @@ pub use backoff::ReconnectBackoff;
 pub use dispatch::handle_in_a_new_session;
 pub use identity::{Identity, IdentityError};
 pub use launch::LaunchError;
-pub use plugin::{Plugin, PluginError, RuntimeInfo};
+pub use plugin::{EventError, Plugin, RuntimeInfo};
 pub use runner::{DEFAULT_SOCKET, Handle, Runner};
 pub use session::SessionError;
 pub use state::ConnectionState;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::frame::{ConnectionId, FrameDecoder, FrameError, frames};
+use crate::frame::{ConnectionId, FrameDecoder, TrunkFrameError, frames};
 use crate::message::{Message, MessageDecoder, MessageError};
 
 /// Timeout of writes to the runtime.
@@ -26,7 +26,7 @@ const CHUNK: usize = 64 << 10;
 pub enum TrunkError {
     /// The peer sent an invalid frame.
     #[error(transparent)]
-    Frame(#[from] FrameError),
+    Frame(#[from] TrunkFrameError),
     /// The peer sent an invalid message.
     #[error("on connection {}: {problem}", .connection.0)]
     Message {

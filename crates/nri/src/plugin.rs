@@ -8,21 +8,21 @@ use crate::api::{
     UpdateContainerResponse, ValidateContainerAdjustmentRequest,
 };
 
-/// An error of a plugin, with the reason as text.
+/// The error with which a plugin answers an event, with the reason as text.
 ///
 /// Returned for an event that precedes an operation, it fails the operation: the container is *not*
 /// created. Besides [`Plugin::validate_container_adjustment`] that is the only way for a plugin to
 /// reject a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginError {
+pub struct EventError {
     reason: String,
 }
 
-impl PluginError {
+impl EventError {
     /// An error with this reason.
     pub fn new(reason: impl Into<String>) -> Self {
         let reason = reason.into();
-        PluginError { reason }
+        EventError { reason }
     }
 
     /// The reason.
@@ -32,16 +32,16 @@ impl PluginError {
     }
 }
 
-impl fmt::Display for PluginError {
+impl fmt::Display for EventError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-/// Any error can become a [`PluginError`], so `?` works in a plugin's methods.
-impl<E: std::error::Error> From<E> for PluginError {
+/// Any error can become a [`EventError`], so `?` works in a plugin's methods.
+impl<E: std::error::Error> From<E> for EventError {
     fn from(error: E) -> Self {
-        PluginError::new(error.to_string())
+        EventError::new(error.to_string())
     }
 }
 
@@ -81,7 +81,7 @@ pub trait Plugin {
     ///
     /// # Errors
     /// An error ends the session, and the runtime continues without the plugin.
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), EventError> {
         let _ = runtime;
         Ok(())
     }
@@ -99,7 +99,7 @@ pub trait Plugin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         let _ = (pods, containers);
         Ok(Vec::new())
     }
@@ -111,7 +111,7 @@ pub trait Plugin {
     ///
     /// # Errors
     /// An error fails the creation.
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let _ = pod;
         Ok(())
     }
@@ -125,7 +125,7 @@ pub trait Plugin {
         pod: &PodSandbox,
         overhead: &LinuxResources,
         resources: &LinuxResources,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, overhead, resources);
         Ok(())
     }
@@ -134,7 +134,7 @@ pub trait Plugin {
     ///
     /// # Errors
     /// The runtime logs an error.
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let _ = pod;
         Ok(())
     }
@@ -143,7 +143,7 @@ pub trait Plugin {
     ///
     /// # Errors
     /// The runtime logs an error.
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let _ = pod;
         Ok(())
     }
@@ -152,7 +152,7 @@ pub trait Plugin {
     ///
     /// # Errors
     /// The runtime logs an error.
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let _ = pod;
         Ok(())
     }
@@ -165,7 +165,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         let _ = (pod, container);
         Ok(CreateContainerResponse::default())
     }
@@ -178,7 +178,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -191,7 +191,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -204,7 +204,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -219,7 +219,7 @@ pub trait Plugin {
         pod: &PodSandbox,
         container: &Container,
         resources: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, PluginError> {
+    ) -> Result<UpdateContainerResponse, EventError> {
         let _ = (pod, container, resources);
         Ok(UpdateContainerResponse::default())
     }
@@ -232,7 +232,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -245,7 +245,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         let _ = (pod, container);
         Ok(Vec::new())
     }
@@ -258,7 +258,7 @@ pub trait Plugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = (pod, container);
         Ok(())
     }
@@ -274,7 +274,7 @@ pub trait Plugin {
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let _ = request;
         Ok(())
     }

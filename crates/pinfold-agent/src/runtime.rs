@@ -11,7 +11,7 @@ use nri::api::{
     Container, ContainerAdjustment, ContainerState, ContainerUpdate, CreateContainerResponse,
     Event, Events, LinuxResources, PodSandbox, UpdateContainerResponse,
 };
-use nri::{Plugin, PluginError, RuntimeInfo};
+use nri::{EventError, Plugin, RuntimeInfo};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodObject;
@@ -122,7 +122,7 @@ impl NriPlugin {
     fn release_response(
         &self,
         released: Result<Vec<Update>, JournaledLedgerError>,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         match released {
             Ok(updates) => {
                 self.telemetry.node_changed();
@@ -131,7 +131,7 @@ impl NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(PluginError::new(error.to_string()))
+                Err(EventError::new(error.to_string()))
             }
         }
     }
@@ -143,11 +143,11 @@ impl NriPlugin {
         lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
-    fn rejection(&self, rejected: &AdmitError) -> PluginError {
+    fn rejection(&self, rejected: &AdmitError) -> EventError {
         if let AdmitError::Journal(error) = rejected {
             self.telemetry.record_error(error);
         }
-        PluginError::new(format!("Pinfold: {rejected}"))
+        EventError::new(format!("Pinfold: {rejected}"))
     }
 }
 
@@ -171,7 +171,7 @@ impl Plugin for NriPlugin {
         ])
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), EventError> {
         self.telemetry.runtime_connected(runtime);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
         let alive = |container: &&Container| container.state() != ContainerState::Stopped;
         let managed = containers.iter().filter(alive).filter_map(|container| {
@@ -219,12 +219,12 @@ impl Plugin for NriPlugin {
             }
             Err(error) => {
                 self.telemetry.record_error(&error);
-                Err(PluginError::new(error.to_string()))
+                Err(EventError::new(error.to_string()))
             }
         }
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let spec = self.pod_specs.pod(&sandbox.uid, POD_SPEC_TIMEOUT);
@@ -256,7 +256,7 @@ impl Plugin for NriPlugin {
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let uid = sandbox(pod).uid;
         let (released, pod_remains) = {
             let mut node = lock(&self.node);
@@ -274,7 +274,7 @@ impl Plugin for NriPlugin {
         self.release_response(released)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.stop_pod_sandbox(pod)
     }
 
@@ -282,7 +282,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         let start = Instant::now();
         let managed = managed_container(container, &sandbox(pod));
         let (uid, name) = (managed.pod.clone(), managed.name.clone());
@@ -325,7 +325,7 @@ impl Plugin for NriPlugin {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         if let DeviceSource::Agent(agent) = &self.devices {
             agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
@@ -336,7 +336,7 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
         // The quota of the pod's cgroup can only be removed now that the cgroup exists.
@@ -355,7 +355,7 @@ impl Plugin for NriPlugin {
         _: &PodSandbox,
         container: &Container,
         _: &LinuxResources,
-    ) -> Result<UpdateContainerResponse, PluginError> {
+    ) -> Result<UpdateContainerResponse, EventError> {
         let allowance = lock(&self.node).container_allowance(&container.id);
         let allowance = allowance.filter(|_| self.pins);
         let updates = allowance.map(|allowance| {
@@ -372,7 +372,7 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         // Its exclusive CPUs are released at once: it may be an init container whose CPUs the next one needs.
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)?;
@@ -383,7 +383,7 @@ impl Plugin for NriPlugin {
         &mut self,
         _: &PodSandbox,
         container: &Container,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)
     }

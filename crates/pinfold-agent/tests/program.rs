@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn run(folder: &Path, args: &[&str]) -> Output {
+    let _lock = super::faults::exclusive_lock();
     let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold-agent"));
     let output = command.args(args).current_dir(folder).output();
     output.expect("the program starts")

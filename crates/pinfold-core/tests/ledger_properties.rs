@@ -2,9 +2,7 @@
 //!
 //! `PINFOLD_CASES=N` runs more histories than the default; the seed of a failing one is printed.
 
-mod histories;
-
-use histories::{Random, histories, play, pod};
+use crate::histories::{Random, histories, play, pod};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Change;
 

@@ -8,11 +8,9 @@
     reason = "tests on small numbers"
 )]
 
-mod merge_cases;
-
 use std::collections::HashSet;
 
-use merge_cases::{
+use crate::merge_cases::{
     Load, MergeCase, Random, Recipe, SHAPES, adversarial, case, check, distances, machine_case,
     node,
 };

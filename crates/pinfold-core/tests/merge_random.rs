@@ -13,9 +13,7 @@
     reason = "tests on small numbers"
 )]
 
-mod merge_cases;
-
-use merge_cases::{MergeCase, Random, Recipe, SHAPES, adversarial, case, check};
+use crate::merge_cases::{MergeCase, Random, Recipe, SHAPES, adversarial, case, check};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
     Budgets, Distances, HintSummary, MergeResult, MergeSearch, WidthRange, merge,

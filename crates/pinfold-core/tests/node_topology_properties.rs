@@ -1,12 +1,10 @@
 //! Tests that the published topology object predicts the kubelet: random machines and histories, published as counts,
 //! against the ledger that published them.
 
-mod histories;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use histories::{Random, histories, play, pod};
+use crate::histories::{Random, histories, play, pod};
 use pinfold_core::decision::Decision;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Ledger;

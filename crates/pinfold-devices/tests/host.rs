@@ -1,13 +1,10 @@
 //! The device host with plugins in the same process.
 
-#[allow(dead_code, reason = "shared with the tests of the manager")]
-mod fake;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use fake::{Behaviour, Fake, device, register};
+use crate::fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{DevicePluginOptions, VERSION};
 use pinfold_core::device::{DeviceSet, PreferredAllocation, PreferredAllocationQuery};
 use pinfold_core::name::ResourceName;

@@ -1,11 +1,9 @@
 //! The plugin manager with plugins in the same process.
 
-mod fake;
-
 use std::path::Path;
 use std::time::Duration;
 
-use fake::{Behaviour, Fake, device, register};
+use crate::fake::{Behaviour, Fake, device, register};
 use kubelet_api::device_plugin::{Device, DevicePluginOptions, KUBELET_SOCKET, VERSION};
 use pinfold_core::device::{
     AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use nri::api::{
     Container, ContainerAdjustment, ContainerUpdate, CreateContainerResponse, Events, PodSandbox,
 };
-use nri::{Handle, Identity, Plugin, PluginError, Runner, SessionError};
+use nri::{EventError, Handle, Identity, Plugin, Runner, SessionError};
 
 /// How long a pod's annotation is that the probe answers with another of that length to.
 pub(crate) const LARGE: usize = 1 << 20;
@@ -69,7 +69,7 @@ impl Recorder {
         event: &str,
         pod: &PodSandbox,
         container: Option<&Container>,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if pod.annotations.contains_key("order") {
             seen.order.push(event.to_owned());
@@ -87,15 +87,15 @@ impl Plugin for Recorder {
         Events::ALL
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.saw("run", pod, None)
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.saw("stop-pod", pod, None)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.saw("remove-pod", pod, None)
     }
 
@@ -103,10 +103,10 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         self.saw("create", pod, Some(container))?;
         if pod.annotations.contains_key("reject") {
-            return Err(PluginError::new("rejected by the probe"));
+            return Err(EventError::new("rejected by the probe"));
         }
         Ok(match pod.annotations.contains_key("large") {
             true => ContainerAdjustment::new()
@@ -116,19 +116,15 @@ impl Plugin for Recorder {
         })
     }
 
-    fn post_create_container(
-        &mut self,
-        pod: &PodSandbox,
-        c: &Container,
-    ) -> Result<(), PluginError> {
+    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.saw("post-create", pod, Some(c))
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.saw("start", pod, Some(c))
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.saw("post-start", pod, Some(c))
     }
 
@@ -136,12 +132,12 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         self.saw("stop", pod, Some(container))?;
         Ok(Vec::new())
     }
 
-    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.saw("remove", pod, Some(c))
     }
 }

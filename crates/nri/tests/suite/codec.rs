@@ -1,7 +1,7 @@
 //! The codecs: the same messages are decoded from any chunks of bytes, and invalid input is rejected.
 
 use nri::frame::{
-    ConnectionId, FIRST_FRAME, FRAME_HEADER, FrameDecoder, FrameError, MAX_PAYLOAD, frames,
+    ConnectionId, FIRST_FRAME, FRAME_HEADER, FrameDecoder, MAX_PAYLOAD, TrunkFrameError, frames,
 };
 use nri::message::{MAX_DATA, MESSAGE_HEADER, Message, MessageDecoder, MessageError, MessageKind};
 use nri::mux::{Demultiplexer, TrunkError};
@@ -120,7 +120,7 @@ fn a_frame_with_a_too_large_length_is_rejected_before_its_payload_arrives() {
         let connection = ConnectionId(7);
         let expected = match good {
             true => Ok(None),
-            false => Err(FrameError::TooLong { connection, length }),
+            false => Err(TrunkFrameError::TooLong { connection, length }),
         };
         assert_eq!(outcome, expected);
     }

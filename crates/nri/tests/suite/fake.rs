@@ -11,7 +11,7 @@ use nri::api::{
     UpdateContainerResponse, ValidateContainerAdjustmentRequest,
 };
 use nri::ttrpc::{Request, Response, Status};
-use nri::{Handle, Identity, Plugin, PluginError, Runner, RuntimeInfo, SessionError};
+use nri::{EventError, Handle, Identity, Plugin, Runner, RuntimeInfo, SessionError};
 use prost::Message;
 
 const HEADER: usize = 10;
@@ -167,7 +167,7 @@ impl Runtime {
 
 /// The answer of a test plugin to `CreateContainer`.
 pub(crate) type OnCreate =
-    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, PluginError> + Send>;
+    Box<dyn FnMut(&PodSandbox, &Container) -> Result<CreateContainerResponse, EventError> + Send>;
 
 /// A plugin that records its calls.
 pub(crate) struct Recorder {
@@ -199,15 +199,10 @@ impl Recorder {
         );
     }
 
-    fn noted(
-        &self,
-        what: &str,
-        pod: &PodSandbox,
-        c: Option<&Container>,
-    ) -> Result<(), PluginError> {
+    fn noted(&self, what: &str, pod: &PodSandbox, c: Option<&Container>) -> Result<(), EventError> {
         self.note(what, pod, c);
         match pod.name.as_str() {
-            "rejected" => Err(PluginError::new("no")),
+            "rejected" => Err(EventError::new("no")),
             _ => Ok(()),
         }
     }
@@ -218,11 +213,11 @@ impl Plugin for Recorder {
         self.wanted
     }
 
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), PluginError> {
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), EventError> {
         let note = format!("configure {} {}", runtime.name, runtime.config);
         self.seen.lock().unwrap().push(note);
         match runtime.name.as_str() {
-            "unwanted" => Err(PluginError::new("not with this runtime")),
+            "unwanted" => Err(EventError::new("not with this runtime")),
             _ => Ok(()),
         }
     }
@@ -231,7 +226,7 @@ impl Plugin for Recorder {
         &mut self,
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         let note = format!("synchronize {} {}", pods.len(), containers.len());
         self.seen.lock().unwrap().push(note);
         Ok(self.updates.clone())
@@ -241,7 +236,7 @@ impl Plugin for Recorder {
         self.seen.lock().unwrap().push("shutdown".to_owned());
     }
 
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.noted("run", pod, None)
     }
 
@@ -250,19 +245,19 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         _: &nri::api::LinuxResources,
         _: &nri::api::LinuxResources,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         self.noted("update-pod", pod, None)
     }
 
-    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn post_update_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.noted("post-update-pod", pod, None)
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.noted("stop-pod", pod, None)
     }
 
-    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), PluginError> {
+    fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         self.noted("remove-pod", pod, None)
     }
 
@@ -270,24 +265,20 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<CreateContainerResponse, PluginError> {
+    ) -> Result<CreateContainerResponse, EventError> {
         self.note("create", pod, Some(container));
         (self.on_create)(pod, container)
     }
 
-    fn post_create_container(
-        &mut self,
-        pod: &PodSandbox,
-        c: &Container,
-    ) -> Result<(), PluginError> {
+    fn post_create_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.noted("post-create", pod, Some(c))
     }
 
-    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.noted("start", pod, Some(c))
     }
 
-    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn post_start_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.noted("post-start", pod, Some(c))
     }
 
@@ -296,16 +287,12 @@ impl Plugin for Recorder {
         pod: &PodSandbox,
         container: &Container,
         _: &nri::api::LinuxResources,
-    ) -> Result<UpdateContainerResponse, PluginError> {
+    ) -> Result<UpdateContainerResponse, EventError> {
         self.note("update", pod, Some(container));
         Ok(self.updates.clone().into())
     }
 
-    fn post_update_container(
-        &mut self,
-        pod: &PodSandbox,
-        c: &Container,
-    ) -> Result<(), PluginError> {
+    fn post_update_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.noted("post-update", pod, Some(c))
     }
 
@@ -313,19 +300,19 @@ impl Plugin for Recorder {
         &mut self,
         pod: &PodSandbox,
         container: &Container,
-    ) -> Result<Vec<ContainerUpdate>, PluginError> {
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
         self.note("stop", pod, Some(container));
         Ok(self.updates.clone())
     }
 
-    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), PluginError> {
+    fn remove_container(&mut self, pod: &PodSandbox, c: &Container) -> Result<(), EventError> {
         self.noted("remove", pod, Some(c))
     }
 
     fn validate_container_adjustment(
         &mut self,
         request: &ValidateContainerAdjustmentRequest,
-    ) -> Result<(), PluginError> {
+    ) -> Result<(), EventError> {
         self.noted(
             "validate",
             request.pod.as_ref().unwrap(),

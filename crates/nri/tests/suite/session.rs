@@ -11,7 +11,7 @@ use nri::api::{
     ValidateContainerAdjustmentRequest, ValidateContainerAdjustmentResponse,
 };
 use nri::ttrpc::{Code, MAX_CALLS};
-use nri::{PluginError, SessionError};
+use nri::{EventError, SessionError};
 
 fn about(pod: PodSandbox) -> ContainerRequest {
     ContainerRequest {
@@ -224,7 +224,7 @@ fn responses_with_content_reach_the_runtime() {
 #[test]
 fn a_plugin_error_fails_the_request_with_its_reason_and_the_session_continues() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(PluginError::new("no CPU left"))),
+        on_create: Box::new(|_, _| Err(EventError::new("no CPU left"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);
@@ -340,7 +340,7 @@ fn no_event_is_passed_on_before_the_plugin_is_configured_and_synchronized() {
 #[test]
 fn a_runtime_that_does_not_synchronize_is_accepted() {
     let recorder = Recorder {
-        on_create: Box::new(|_, _| Err(PluginError::new("no"))),
+        on_create: Box::new(|_, _| Err(EventError::new("no"))),
         ..Recorder::default()
     };
     let (mut runtime, running) = pair(recorder);

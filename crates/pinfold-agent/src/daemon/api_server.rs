@@ -23,14 +23,35 @@ pub(super) fn connect(
         ..Timing::default()
     };
     let metrics = metrics.clone();
-    let link = Kubernetes::start(&connection, node, timing, move |remark| {
-        count(&metrics, &remark);
-        match remark.is_problem() {
-            true => tracing::warn!(%remark, "API server connection problem"),
-            false => tracing::info!(%remark, "API server connection"),
-        }
+    let link = Kubernetes::start(&connection, node, timing, move |event| {
+        count(&metrics, &event);
+        log(&event);
     })?;
     Ok(Some(link))
+}
+
+/// Logs an event. The field `detail` has the error and a hint.
+fn log(event: &SyncEvent) {
+    match event {
+        SyncEvent::PodsListed { pods } => tracing::info!(pods, "pods of this node listed"),
+        SyncEvent::PodWatchFailed { .. } => tracing::warn!(detail = %event, "pod watch stalled"),
+        SyncEvent::Recovered { what } => {
+            tracing::info!(resource = %what, "requests to the API server succeed again");
+        }
+        SyncEvent::InvalidPod { .. } => tracing::warn!(detail = %event, "invalid pod skipped"),
+        SyncEvent::PodLimitExceeded { limit } => {
+            tracing::warn!(limit, "too many pods on this node: the rest is ignored");
+        }
+        SyncEvent::Published {
+            resource,
+            generation,
+        } => tracing::info!(%resource, generation, "object published"),
+        SyncEvent::NotServed { .. } => tracing::warn!(detail = %event, "resource not served"),
+        SyncEvent::PublishFailed { .. } => tracing::warn!(detail = %event, "publishing failed"),
+        SyncEvent::EventRejected { .. } => tracing::warn!(detail = %event, "pod event rejected"),
+        SyncEvent::TaskPanicked { .. } => tracing::error!(detail = %event, "task panicked"),
+        SyncEvent::EventsDropped { events } => tracing::warn!(events, "pod events dropped"),
+    }
 }
 
 /// Counts published objects by result. A lasting failure is reported, and so counted, once.

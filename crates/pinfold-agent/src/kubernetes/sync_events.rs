@@ -82,19 +82,6 @@ pub enum SyncEvent {
     },
 }
 
-impl SyncEvent {
-    /// Whether the event is logged as a warning.
-    #[must_use]
-    pub fn is_problem(&self) -> bool {
-        !matches!(
-            self,
-            SyncEvent::PodsListed { .. }
-                | SyncEvent::Published { .. }
-                | SyncEvent::Recovered { .. }
-        )
-    }
-}
-
 impl fmt::Display for SyncEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hint = |error: &ApiError| match error.code() {

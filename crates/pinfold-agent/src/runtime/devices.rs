@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nri::PluginError;
+use nri::EventError;
 use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::name::{ContainerName, PodUid};
@@ -46,7 +46,7 @@ impl AgentDevices {
     }
 
     /// Calls `PreStartContainer` of the container's device plugins.
-    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), PluginError> {
+    pub(super) fn pre_start(&self, pod: PodUid, name: ContainerName) -> Result<(), EventError> {
         let (host, key) = (self.host.clone(), (pod, name));
         let (pod, name) = key.clone();
         let start = move || {
@@ -55,8 +55,8 @@ impl AgentDevices {
         };
         let ready = self.starts.run(&key, DEVICE_PLUGIN_TIMEOUT, start);
         ready
-            .map_err(PluginError::new)?
-            .ok_or(PluginError::new(STILL_WAITING))
+            .map_err(EventError::new)?
+            .ok_or(EventError::new(STILL_WAITING))
     }
 }
 
@@ -96,7 +96,7 @@ impl NriPlugin {
         adjustment: ContainerAdjustment,
         pod: &PodUid,
         name: &ContainerName,
-    ) -> Result<ContainerAdjustment, PluginError> {
+    ) -> Result<ContainerAdjustment, EventError> {
         let DeviceSource::Agent(agent) = &self.devices else {
             return Ok(adjustment);
         };
@@ -114,8 +114,8 @@ impl NriPlugin {
             }
         };
         let wanted = agent.allocations.run(&key, DEVICE_PLUGIN_TIMEOUT, allocate);
-        let Some(wanted) = wanted.map_err(PluginError::new)? else {
-            return Err(PluginError::new(STILL_WAITING));
+        let Some(wanted) = wanted.map_err(EventError::new)? else {
+            return Err(EventError::new(STILL_WAITING));
         };
         for conflict in &wanted.conflicts {
             tracing::warn!(%pod, container = %name, %conflict, "device plugins disagree");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::server::serve;
+use super::server::serve;
 
 /// The method, path and body of a curl command. The contents of body files are blocks of the page.
 fn request(line: &str, page: &str) -> (String, String, String) {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use crate::server::{TestServer, serve, split};
+use super::server::{TestServer, serve, split};
 
 fn check_still_serving(server: &TestServer) {
     assert_eq!(server.ask("GET", "/v1/status", "").0, 200);

@@ -1,7 +1,7 @@
 //! The metrics and health endpoints.
 
-use crate::routes::pod;
-use crate::server::serve;
+use super::routes::pod;
+use super::server::serve;
 
 #[test]
 fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::server::serve;
+use super::server::serve;
 
 pub(crate) fn pod(name: &str, cpus: u32) -> String {
     let resources = json!({"cpu": cpus.to_string(), "memory": "64Mi"});

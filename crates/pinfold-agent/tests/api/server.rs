@@ -10,7 +10,7 @@ use std::time::Duration;
 use pinfold_agent::http::{self, ApiRoutes, HttpLimits, ProbeHandler, socket};
 use serde_json::Value;
 
-use crate::fake_agent::FakeAgent;
+use super::fake_agent::FakeAgent;
 
 /// A server that runs until it is dropped.
 pub(crate) struct TestServer {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pinfold_agent::{JournaledLedger, JournaledLedgerError};
 use pinfold_journal::{FILE, JournalError};
 
-use crate::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
+use super::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
 
 /// Writes a journal with many entries. Returns its content and every state that the ledger had.
 fn history(folder: &Path, seed: u64) -> (Vec<u8>, Vec<Held>) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use pinfold_agent::JournaledLedgerError;
 use pinfold_journal::{FILE, JournalError};
 
-use crate::fixture::{Random, exclusive_lock, held, open, seed, step};
+use super::fixture::{Random, exclusive_lock, held, open, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 
@@ -52,7 +52,7 @@ fn on_a_full_disk_a_failed_change_leaves_ledger_and_journal_unchanged() {
     let this = std::env::current_exe().expect("this program");
     // A limit on the size of files acts as a full disk for one process. The signal SIGXFSZ is ignored.
     let script =
-        "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact disk::child --ignored --nocapture";
+        "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact faults::disk::child --ignored --nocapture";
     let mut child = Command::new("bash");
     child.args(["-c", script]).arg(this).env(FOLDER, &folder);
     let output = child.output().expect("a child");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
-use crate::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
+use super::fixture::{Held, Random, exclusive_lock, held, open, print_line, seed, step};
 
 const FOLDER: &str = "PINFOLD_TEST_FOLDER";
 const KILLS: u64 = 200;
@@ -30,7 +30,7 @@ fn child() {
 /// Runs a child for a while and kills it. Returns the last change that it printed.
 fn killed(folder: &Path, seed: u64, after: Duration) -> Option<(u64, Held)> {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "kill::child", "--ignored", "--nocapture"])
+        .args(["--exact", "faults::kill::child", "--ignored", "--nocapture"])
         .env(FOLDER, folder)
         .env("PINFOLD_SEED", seed.to_string())
         .stdout(Stdio::piped())

@@ -4,3 +4,5 @@ mod damage;
 mod disk;
 mod fixture;
 mod kill;
+
+pub(crate) use fixture::exclusive_lock;

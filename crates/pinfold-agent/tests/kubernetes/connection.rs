@@ -3,8 +3,8 @@
 use pinfold_agent::kubernetes::{Connection, ConnectionError, Kubernetes, Timing};
 use tempfile::TempDir;
 
-use crate::server::{Answer, Server, TOKEN, kubeconfig, status};
-use crate::{connect, logged, quick};
+use super::server::{Answer, Server, TOKEN, kubeconfig, status};
+use super::{connect, logged, quick};
 
 fn from_text(text: &str) -> Result<Connection, ConnectionError> {
     let folder = TempDir::new().unwrap();

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use pinfold_agent::kubernetes::{MAX_MESSAGE, Warning};
 use serde_json::json;
 
-use crate::server::{Answer, Server, status};
-use crate::{connect, eventually, quick};
+use super::server::{Answer, Server, status};
+use super::{connect, eventually, quick};
 
 const PATH: &str = "/api/v1/namespaces/default/events";
 
@@ -80,7 +80,7 @@ fn a_repeated_warning_increments_the_count_of_the_event() {
     eventually("another message is another event", || {
         server.count("POST", PATH) == 2
     });
-    let name = |asked: &crate::server::Asked| {
+    let name = |asked: &super::server::Asked| {
         asked.body["metadata"]["name"]
             .as_str()
             .unwrap_or_default()

@@ -8,8 +8,8 @@ use pinfold_agent::kubernetes::SyncEvent;
 use pinfold_core::name::PodUid;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, status};
-use crate::{connect, eventually, logged, quick};
+use super::server::{Answer, Server, status};
+use super::{connect, eventually, logged, quick};
 
 fn pod(name: &str, uid: &str, version: &str) -> Value {
     json!({

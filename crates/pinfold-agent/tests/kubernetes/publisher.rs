@@ -12,8 +12,8 @@ use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Asked, Server, status};
-use crate::{connect, eventually, logged, quick};
+use super::server::{Answer, Asked, Server, status};
+use super::{connect, eventually, logged, quick};
 
 const TOPOLOGY: &str = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/worker-1";
 const NUMA: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/worker-1";

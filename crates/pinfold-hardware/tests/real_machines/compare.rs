@@ -10,7 +10,7 @@ use pinfold_hardware::hardware::HardwareNode;
 use pinfold_hardware::pci::PciKind;
 use serde_json::Value;
 
-use crate::differences::Difference;
+use super::differences::Difference;
 
 /// The compared facts and the differences.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Extender, Shared, objects, pod};
+use super::cluster::{Extender, Shared, objects, pod};
 
 /// The bindings that were sent to the API server, oldest first.
 fn sent_bindings(extender: &Extender) -> Vec<Value> {
@@ -38,7 +38,7 @@ fn a_binding_has_preconditions_and_counts_at_once() {
         "{error}"
     );
     assert_eq!(sent_bindings(&extender).len(), 2, "no binding was sent");
-    let (_, metrics) = crate::cluster::exchange(
+    let (_, metrics) = super::cluster::exchange(
         std::net::TcpStream::connect(extender.probes).unwrap(),
         "GET",
         "/metrics",

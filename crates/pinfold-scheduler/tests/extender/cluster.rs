@@ -14,7 +14,7 @@ use pinfold_scheduler::daemon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{Answer, Asked, Server, kubeconfig, status};
+use super::server::{Answer, Asked, Server, kubeconfig, status};
 
 /// The report of another reporter than Pinfold's agent: two NUMA nodes with four CPUs each.
 pub(crate) fn report(name: &str) -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cluster::{Extender, objects, pod};
+use super::cluster::{Extender, objects, pod};
 
 #[test]
 fn only_the_holder_of_the_lease_answers_and_releases_it_when_it_stops() {
@@ -14,7 +14,7 @@ fn only_the_holder_of_the_lease_answers_and_releases_it_when_it_stops() {
     let extender = Extender::start_with(&objects, |config| {
         config.leader.identity = Some("me".to_owned());
     });
-    crate::cluster::eventually("the extender is not ready", || {
+    super::cluster::eventually("the extender is not ready", || {
         extender.readiness().1.contains("not the leader")
     });
     let args = json!({ "Pod": pod("p", 1), "NodeNames": ["a"] });

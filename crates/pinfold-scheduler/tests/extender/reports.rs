@@ -1,6 +1,6 @@
 //! Reports that the API server does not serve any more.
 
-use crate::cluster::{Extender, eventually, objects, pod};
+use super::cluster::{Extender, eventually, objects, pod};
 
 /// How often reports were listed.
 fn listed(extender: &Extender) -> usize {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Extender, node, objects, pod};
+use super::cluster::{Extender, node, objects, pod};
 
 #[test]
 fn filter_returns_names_for_names_and_nodes_for_nodes() {

@@ -2,6 +2,7 @@
 
 mod agent;
 mod deciders;
+mod documents;
 mod examples;
 #[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
 mod fake_agent;

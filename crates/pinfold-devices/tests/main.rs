@@ -1,0 +1,7 @@
+//! All integration tests, in one program.
+
+mod align;
+mod fake;
+mod host;
+mod manager;
+mod pod_resources;
