@@ -18,7 +18,7 @@ fn json(line: &str) -> Value {
 }
 
 /// A machine whose NUMA node 0 has one reserved thread on each core: the kubelet's `full-pcpus-only` gives out the other
-/// threads (`hands_out_split_cores`), Pinfold does not.
+/// threads (`assigns_split_cores`), Pinfold does not.
 const SPLIT_CORES: &str =
     "--machine '2 sockets, 2 cores, smt2, numbering=adjacent' --config split-cores.yaml pair.yaml";
 
