@@ -552,7 +552,7 @@ profiles:
         .value;
     assert_eq!(
         unbound.default_bind, None,
-        "explicitly empty: nobody is bound"
+        "explicitly empty: no pod is bound"
     );
     let other = args(&text.replace("NodeNUMAResource", "Other"))
         .expect("readable")

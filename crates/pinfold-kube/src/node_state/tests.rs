@@ -66,16 +66,16 @@ fn pod(uid: &str, cpus: u32, memory: &str) -> Arc<Pod> {
 
 fn published(ledger: &Ledger) -> NodeResourceTopology {
     let (rules, occupancy) = (ledger.rules(), ledger.occupancy());
-    let mut told =
+    let mut published =
         node_resource_topology::publish("worker", rules.machine(), &occupancy, rules.settings());
     let facts = crate::koordinator::ReportAnnotations::of(
         rules.machine(),
         rules.settings(),
         rules.reserved_cpus(),
     );
-    told.meta.annotations.extend(facts.annotations());
-    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut told);
-    told
+    published.meta.annotations.extend(facts.annotations());
+    PublishedNodeState::attach(ledger, DialectName::Kubelet, &mut published);
+    published
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn a_published_state_is_read_back_as_the_ledger_s_state() {
             let admission = ledger.admit(&pod(uid, cpus, memory), &mut NoPreference);
             assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
         }
-        let told = published(&ledger);
-        let read = PublishedNodeState::read(&told).expect("readable").value;
+        let published = published(&ledger);
+        let read = PublishedNodeState::read(&published).expect("readable").value;
         assert_eq!(
             read,
             Some(PublishedNodeState::of(&ledger, DialectName::Kubelet))
@@ -131,14 +131,14 @@ fn a_report_without_removed_pods_equals_the_report_of_a_node_that_released_them(
                 (7, "1Gi"),
             ] {
                 let next = pod("next", cpus, memory);
-                let told = replica.ledger().clone().admit(&next, &mut NoPreference);
+                let predicted = replica.ledger().clone().admit(&next, &mut NoPreference);
                 let truth = real.clone().admit(&next, &mut NoPreference);
-                let (told, truth) = (
-                    told.expect("a pod").decision,
+                let (predicted, truth) = (
+                    predicted.expect("a pod").decision,
                     truth.expect("a pod").decision,
                 );
                 assert_eq!(
-                    told.is_admitted(),
+                    predicted.is_admitted(),
                     truth.is_admitted(),
                     "{policy}, without {gone:?}, {cpus} CPUs and {memory}"
                 );
@@ -159,11 +159,11 @@ fn an_invalid_state_is_rejected_with_its_position() {
         ),
         (r#"{"dialect":"volcano"}"#, "dialect"),
     ] {
-        let mut told = NodeResourceTopology::default();
-        told.meta
+        let mut published = NodeResourceTopology::default();
+        published.meta
             .annotations
             .insert(NODE_STATE.to_owned(), text.to_owned());
-        let error = PublishedNodeState::read(&told).expect_err(text).to_string();
+        let error = PublishedNodeState::read(&published).expect_err(text).to_string();
         assert!(error.contains(field), "{text}: {error}");
     }
 }

@@ -75,8 +75,8 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     let machine = Arc::new(node::kubelet_machine(&hardware)?);
     let settings = kubelet.settings(hardware.memory, Fidelity::Exact);
     let rules = Rules::new(machine, settings).map_err(|error| {
-        let told = format!("{}: no kubelet would start with this", config.display());
-        Failure::BadInput(format!("{told}\n  {error}\n  try: pinfold check"))
+        let message = format!("{}: no kubelet would start with this", config.display());
+        Failure::BadInput(format!("{message}\n  {error}\n  try: pinfold check"))
     })?;
     let stored =
         CpuManagerStateFile::read(root, kubelet.pod_level()).map_err(|error| unusable(&error))?;
@@ -94,8 +94,8 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     };
     if !args.dry_run && !report.changes.is_empty() {
         if let Some(sign) = checkpoint::find_running_kubelet(Path::new("/proc"), root) {
-            let told = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
-            return rejected(&told);
+            let message = format!("a kubelet runs: {sign}\n  stop it first, or try --dry-run");
+            return rejected(&message);
         }
         report.kept = Some(
             stored
@@ -139,8 +139,8 @@ fn unusable(error: &StateFileError) -> Failure {
     }
 }
 
-fn rejected(told: &str) -> Result<ExitCode, Failure> {
-    output::remark(told);
+fn rejected(message: &str) -> Result<ExitCode, Failure> {
+    output::remark(message);
     Ok(ExitCode::from(REJECTED))
 }
 
