@@ -34,19 +34,19 @@ fn a_protocol_violation_ends_the_session_with_a_named_error() {
         ),
         (
             frame(2, &[0, 0, 0, 0, 0, 0, 0, 1, 9, 0]),
-            "is of kind 9, which does not exist",
+            "has the unknown type 9",
         ),
         (
             frame(1, &[0, 0, 0, 0, 0, 0, 0, 9, 2, 0]),
-            "message 9 on connection 1 is of kind Response",
+            "message 9 on connection 1 has the unexpected type Response",
         ),
         (
             frame(1, &[0, 0, 0, 0, 0, 0, 0, 9, 3, 0]),
-            "message 9 on connection 1 is of kind Data",
+            "message 9 on connection 1 has the unexpected type Data",
         ),
         (
             frame(2, &[0, 0, 0, 0, 0, 0, 0, 9, 1, 0]),
-            "message 9 on connection 2 is of kind Request",
+            "message 9 on connection 2 has the unexpected type Request",
         ),
         (
             frame(1, &[0, 0, 0, 0, 0, 0, 0, 8, 1, 0]),

@@ -117,11 +117,7 @@ fn errors_have_their_position_and_name_the_expected_value() {
             "agent.yaml:1:26",
             "true or false",
         ),
-        (
-            "metrics: {listen: 9464}",
-            "agent.yaml:1:19",
-            "with its port",
-        ),
+        ("metrics: {listen: 9464}", "agent.yaml:1:19", "with a port"),
         (
             "kubernetes: {kubeconfig: incluster}",
             "agent.yaml:1:26",

@@ -562,7 +562,7 @@ fn by_the_kubelets_rules_each_container_gets_its_part_of_the_schedulers_cpus() {
     for (uid, list, why) in [
         ("b", "6,14", "held by a"),
         ("c", "0,8", "reserved for the system"),
-        ("d", "5,13,7", "of them only"),
+        ("d", "5,13,7", "would assign only"),
     ] {
         let own = scene.run(uid, &chosen(list)).expect("an allowance").cpus;
         assert_eq!(own.len(), 2, "{uid}");

@@ -172,10 +172,7 @@ fn without_pinning_no_container_is_changed_and_no_pod_rejected() {
     assert_eq!(synchronized.expect("answered"), []);
     assert!(stage.later.try_recv().is_err(), "no update is sent");
     let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
-    assert!(
-        reported.contains("default/b-9 would be rejected"),
-        "{reported}"
-    );
+    assert_eq!(reported, "default/b-9", "the pod that would be rejected");
     // The decision is journaled nevertheless.
     let node = lock(&stage.runtime.node);
     assert_eq!(

@@ -245,7 +245,7 @@ fn an_error_has_its_position_and_a_suggestion() {
         ),
         ("8 cores distances=10,256", 9, 16, "up to 255"),
         ("2 sockets node-ids=1", 11, 10, "1 ids for 2 NUMA nodes"),
-        ("8 cores cpuless=0", 9, 9, "NUMA node 0 is there twice"),
+        ("8 cores cpuless=0", 9, 9, "two NUMA nodes have the id 0"),
         ("8 cores cpuless@3=2", 9, 11, "no NUMA node 3"),
         ("8 cores cpuless@0-1=2", 9, 13, "one NUMA id after"),
         (

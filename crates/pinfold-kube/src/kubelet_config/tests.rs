@@ -311,7 +311,7 @@ fn what_the_kubelet_rejects_is_rejected_with_its_message() {
         ),
         (
             "cpuManagerPolicyOptions: {full-pcpu-only: \"true\"}",
-            "k.yaml:3:43: cpuManagerPolicyOptions[full-pcpu-only]: unknown CPU KubeletManager Policy option: \"full-pcpu-only\" \
+            "k.yaml:3:43: cpuManagerPolicyOptions[full-pcpu-only]: unknown CPU Manager Policy option: \"full-pcpu-only\" \
              (did you mean \"full-pcpus-only\"?)",
         ),
         (

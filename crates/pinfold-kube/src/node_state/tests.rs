@@ -89,7 +89,9 @@ fn a_published_state_is_read_back_as_the_ledger_s_state() {
             assert!(admission.expect("a pod").decision.is_admitted(), "{uid}");
         }
         let published = published(&ledger);
-        let read = PublishedNodeState::read(&published).expect("readable").value;
+        let read = PublishedNodeState::read(&published)
+            .expect("readable")
+            .value;
         assert_eq!(
             read,
             Some(PublishedNodeState::of(&ledger, DialectName::Kubelet))
@@ -160,10 +162,13 @@ fn an_invalid_state_is_rejected_with_its_position() {
         (r#"{"dialect":"volcano"}"#, "dialect"),
     ] {
         let mut published = NodeResourceTopology::default();
-        published.meta
+        published
+            .meta
             .annotations
             .insert(NODE_STATE.to_owned(), text.to_owned());
-        let error = PublishedNodeState::read(&published).expect_err(text).to_string();
+        let error = PublishedNodeState::read(&published)
+            .expect_err(text)
+            .to_string();
         assert!(error.contains(field), "{text}: {error}");
     }
 }

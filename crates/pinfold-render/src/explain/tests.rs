@@ -533,8 +533,8 @@ fn an_admission_shows_why_it_is_not_preferred() {
 Pod new is admitted (best-effort, each container by itself).
   container app: NUMA node 0 first, CPUs 5-7,13-14, 1 GiB memory of NUMA node 0
     NUMA node 0: one resource needs 2 NUMA nodes, but the resources have no more
-    in common; not preferred: cpu prefers 1 NUMA node, but no single NUMA node has
-    5 free CPUs: node 0 has 3, node 1 has 3
+    in common; not preferred: cpu prefers 1 NUMA node, but no single NUMA node
+    has 5 free CPUs: node 0 has 3, node 1 has 3
 ";
     assert_eq!(text, expected);
 }
