@@ -63,7 +63,7 @@ impl FamilyReport {
         match outcome {
             ReplayOutcome::Passed => self.passed += 1,
             ReplayOutcome::SetAside(reason) => {
-                *self.set_aside.entry(reason.to_owned()).or_default() += 1
+                *self.set_aside.entry(reason.to_owned()).or_default() += 1;
             }
             ReplayOutcome::Failed(difference) => {
                 self.failed += 1;

@@ -257,7 +257,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
             SessionPhase::Configured if part => return Err(not_now("not synchronized yet")),
             // Before NRI 0.8 the runtime does not synchronize plugins that it started.
             SessionPhase::Configured | SessionPhase::Synchronized => {
-                self.phase = SessionPhase::Synchronized
+                self.phase = SessionPhase::Synchronized;
             }
         }
         let missing = || Status::new(Code::InvalidArgument, "the pod is missing");

@@ -64,13 +64,13 @@ fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<SimulationStep>, Failure>
         };
         match &line.value {
             ScriptLine::Add(name) => {
-                steps.extend(named(name)?.into_iter().map(SimulationStep::Add))
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Add));
             }
             ScriptLine::Start(name) => {
-                steps.extend(named(name)?.into_iter().map(SimulationStep::Start))
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Start));
             }
             ScriptLine::Remove(name) => {
-                steps.extend(named(name)?.into_iter().map(SimulationStep::Remove))
+                steps.extend(named(name)?.into_iter().map(SimulationStep::Remove));
             }
             ScriptLine::Restart => steps.push(SimulationStep::Restart),
         }

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         Sort::Cpus => nodes.sort_by_key(|node| Reverse(node.utilization(|numa| numa.cpus))),
         Sort::Memory => nodes.sort_by_key(|node| Reverse(node.utilization(|numa| numa.memory))),
         Sort::Devices => {
-            nodes.sort_by_key(|node| Reverse(node.utilization(NumaUsage::all_devices)))
+            nodes.sort_by_key(|node| Reverse(node.utilization(NumaUsage::all_devices)));
         }
     }
     let report = TopReport {

@@ -103,7 +103,7 @@ pub(super) fn run(
     if let Some(offers) = offers {
         let service = service.clone();
         threads.push(spawn("offers", move || {
-            record_device_offers(&service, &offers)
+            record_device_offers(&service, &offers);
         })?);
     }
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
@@ -214,7 +214,7 @@ fn open(
                 "machine or settings changed since the last run: pods were placed by the new rules"
             ),
             Err(error) => {
-                tracing::error!(%error, "machine or settings changed since the last run: the journal's rules stay in force")
+                tracing::error!(%error, "machine or settings changed since the last run: the journal's rules stay in force");
             }
         }
     }

@@ -103,7 +103,7 @@ impl Telemetry for NodeTelemetry {
         let Some(why) = rejected else {
             match what.container {
                 Some(container) => {
-                    tracing::debug!(namespace, pod, uid, container, "container admitted")
+                    tracing::debug!(namespace, pod, uid, container, "container admitted");
                 }
                 None => tracing::debug!(namespace, pod, uid, "pod admitted"),
             }

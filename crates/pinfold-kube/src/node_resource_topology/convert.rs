@@ -130,7 +130,7 @@ impl NodeResourceTopology {
             .any(|own| own.name == POLICY || own.name == SCOPE);
         match other.topology_policies.first_mut() {
             Some(first) if stated && policy_and_scope_of(first) != policy_and_scope_of(word) => {
-                word.clone_into(first)
+                word.clone_into(first);
             }
             Some(_) => {}
             None => other.topology_policies.push(word.to_owned()),

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let simulation = ClusterSimulation::new(&nodes, &pods)?;
     let ClusterSimulation { events, counts, .. } =
         simulation.take(&mut nodes, &steps, args.repeat, usize::MAX, || {
-            progress.advance()
+            progress.advance();
         })?;
     progress.end();
     let as_pinfold = match nodes.reading.decider.is_kubelet() {
