@@ -1,15 +1,15 @@
 //! The node agent: keeps the node's ledger and journal, pins containers, and publishes the node's state.
 //!
 //! ```text
-//! container runtime (NRI) ─► runtime ─┐                                     ┌─► runtime: adjustments, updates
+//! container runtime (NRI) ─► runtime ─┐                                              ┌─► runtime: adjustments, updates
 //! API socket ──────────────► http ────┼─► ManagedNode ─► JournaledLedger ─► journal ─┼─► drift: cgroups
-//! device plugins ─► pinfold-devices ──┘        │                            └─► kubernetes: objects, events
+//! device plugins ─► pinfold-devices ──┘        │                                     └─► kubernetes: objects, events
 //!                                              └─► metrics, logs
-//! kubelet's files ─► mirror ────────────────────────────────────────────────► kubernetes
+//! kubelet's files ─► mirror ─────────────────────────────────────────────────────────► kubernetes
 //! ```
 //!
-//! [`daemon`] starts and connects these parts. [`journaled`] and [`node`] use no container runtime, network or clock: their
-//! caller passes the time and the running pods.
+//! [`daemon`] starts and connects these parts. [`journaled_ledger`] and [`node`] use no container runtime, network or
+//! clock: their caller passes the time and the running pods.
 
 pub mod allowance;
 pub mod config;
