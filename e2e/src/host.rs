@@ -104,7 +104,7 @@ fn as_nobody(folder: &Path, pinfold: &Path, before: &Before) -> Result<(), Strin
     equal(&format!("exit code ({said})"), held.status.code(), Some(0))?;
     equal(
         &format!("what is not enforced is said ({said})"),
-        said.contains("held by CPU affinity and memory policy only"),
+        said.contains("pinned by CPU affinity and memory policy only"),
         true,
     )?;
     let cpus: CpuSet = String::from_utf8_lossy(&held.stdout)

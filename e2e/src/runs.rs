@@ -75,11 +75,11 @@ fn listed(run: &Value) -> Result<Listed, String> {
             .as_u64()
             .ok_or("a run without a process")?,
         cpus: cpus(&place["cpus"])?,
-        own: place["own_cpus"]
+        own: place["exclusive_cpus"]
             .as_bool()
-            .ok_or("a run without own_cpus")?,
+            .ok_or("a run without exclusive_cpus")?,
         nodes: node_list(&place["nodes"]),
-        held_by: text(&run["hold"]["by"]).unwrap_or_default(),
+        held_by: text(&run["confinement"]["by"]).unwrap_or_default(),
         name: command.last().and_then(text).unwrap_or_default(),
     })
 }

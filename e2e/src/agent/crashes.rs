@@ -146,7 +146,7 @@ pub(crate) fn in_place(
     for pod in pods.as_array().into_iter().flatten() {
         let uid = pod["uid"].as_str().unwrap_or_default().to_owned();
         for container in pod["containers"].as_array().into_iter().flatten() {
-            if container["ownCpus"] != true {
+            if container["exclusiveCpus"] != true {
                 continue;
             }
             let cpus = set(&container["cpus"])?;

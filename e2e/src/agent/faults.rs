@@ -207,7 +207,7 @@ fn full_disk(stage: &mut Stage) -> Result<(), String> {
         let told = rejected.err().unwrap_or_default();
         equal(
             &format!("why ({told})"),
-            told.contains("could not be written down"),
+            told.contains("the journal could not be written"),
             true,
         )?;
         scene.forget("full");
