@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::process::Agent;
 
-const HISTOGRAM: &str = "pinfold_decision_seconds_bucket";
+const HISTOGRAM: &str = "pinfold_decision_duration_seconds_bucket";
 const ADMITTED: &str = "verdict=\"admitted\"";
 
 /// How many decisions took at most so many seconds, for every bound of the histogram.
