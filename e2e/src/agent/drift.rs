@@ -148,7 +148,7 @@ fn other_rules(scene: &mut Scene<'_>) -> Result<(), String> {
     equal(&format!("exit code ({said})"), code, Some(0))?;
     equal(
         &format!("own is to move ({said})"),
-        said.contains("\"moves\""),
+        said.contains("\"moved\""),
         true,
     )?;
     scene.check()?;
