@@ -56,7 +56,7 @@ fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SEC
 	CARGO="$(CARGO)" fuzz/run
 
 e2e: ## all end-to-end suites: real kernels, container runtimes, device plugins and control planes (root; builds Kubernetes with Go, once)
-	$(CARGO) run --quiet -p e2e -- host numa nri devices api helm agent agent-guest cluster
+	$(CARGO) run --quiet -p e2e -- all
 
 e2e-host: ## runs on this very machine: pinned, killed, cleaned up
 	$(CARGO) run --quiet -p e2e -- host

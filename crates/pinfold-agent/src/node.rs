@@ -16,9 +16,9 @@
 //! container is then admitted separately, as with scope `container`; under Koordinator's rules the sandbox's total
 //! resources count as the pod's.
 
+use pinfold_cluster::koordinator::pools::Pools;
 use pinfold_core::decision::Decision;
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
-use pinfold_core::koordinator::pools::Pools;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;

@@ -23,7 +23,6 @@ mod hints;
 mod pool;
 mod reuse;
 mod state;
-mod width;
 
 pub use affinity::ByAffinity;
 pub use allocate::{

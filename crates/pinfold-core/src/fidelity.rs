@@ -2,7 +2,7 @@
 //!
 //! The kubelet's rules are the same in both modes. Where its code has a defect, *exact* repeats it, so that a
 //! prediction of a real kubelet is right, and *sound* does what the rule says. Every defect is one method, listed under
-//! its program and called at the one place where it matters; the pages `docs/*-differences.md` show each with its
+//! its program (the kubelet's here, those of schedulers in `pinfold-cluster`) and called at the one place where it matters; the pages `docs/*-differences.md` show each with its
 //! smallest example.
 
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,4 @@ macro_rules! defects {
     };
 }
 
-mod koordinator;
 mod kubelet;
-mod node_topology;
-mod volcano;

@@ -11,7 +11,7 @@
 //! Start with [`machine`], [`settings`] and [`pod`] for the input, [`ledger`] for admission, [`hint`] for what the
 //! resource managers report, and [`merge`] for how their hints become one NUMA affinity.
 
-pub mod cluster;
+pub mod cover;
 pub mod cpu;
 pub mod cpu_set;
 pub mod decision;
@@ -21,7 +21,6 @@ pub mod explanation;
 pub mod fidelity;
 pub mod go_text;
 pub mod hint;
-pub mod koordinator;
 pub mod ledger;
 mod list_format;
 pub mod machine;
@@ -29,7 +28,6 @@ pub mod memory;
 pub mod merge;
 pub mod name;
 pub mod node_set;
-pub mod node_topology;
 pub mod occupancy;
 pub mod pod;
 pub mod policy;
@@ -37,4 +35,3 @@ pub mod qos;
 pub mod quantity;
 pub mod remedy;
 pub mod settings;
-pub mod volcano;

@@ -22,7 +22,6 @@ use crate::pod::{Container, Pod, ResourceList};
 
 mod allocate;
 mod allocate_pod;
-mod cover;
 mod edit;
 mod facts;
 mod hints;

@@ -6,6 +6,5 @@ mod merge_cases;
 mod merge_large;
 mod merge_random;
 mod merge_rules;
-mod node_topology_properties;
 mod scenarios;
 mod worked_examples;

@@ -13,7 +13,6 @@ use pinfold_core::hint::{
 use pinfold_core::merge::{
     Budgets, DistanceFacts, Distances, HintSummary, MergeRequest, MergeResult, MergeRule,
     MergeSearch, NoPreferred, WidthRange, merge, merge_by_families, merge_by_lists,
-    narrowest_width,
 };
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
@@ -530,18 +529,4 @@ fn with_too_many_choices_the_widest_are_kept() {
     let unfinished = case(first(20), [list(), list()]).steps(1).by_families();
     assert!(unfinished.facts.unfinished.contains(MergeSearch::Choices));
     assert!(!unfinished.hint.preferred);
-}
-
-#[test]
-fn the_narrowest_width_of_a_component_can_be_computed() {
-    let component = |hints| match hints {
-        ResourceHints::Family(family) => family.components[0].clone(),
-        _ => panic!("it is a family"),
-    };
-    let width = |hints| narrowest_width(&component(hints), 100_000);
-    assert_eq!(width(sum(5, &[2, 3, 1], 1)), Some(WidthRange::exactly(2)));
-    assert_eq!(width(sum(7, &[2, 3, 1], 1)), None);
-    assert_eq!(width(opposed(1)), Some(WidthRange::exactly(6)));
-    let unfinished = narrowest_width(&component(opposed(1)), 0).unwrap();
-    assert!(unfinished.at_least <= 6 && unfinished.at_most >= 6);
 }

@@ -21,17 +21,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_cluster::volcano::cpu_detail::CpuRow;
+use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
+use pinfold_cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::node_set::NodeId;
-use pinfold_core::node_topology::args::TopologyMatchArgs;
-use pinfold_core::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::cpu_detail::CpuRow;
-use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use crate::decider::Decider;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
@@ -424,7 +424,7 @@ fn known_cpus(annotations: &ReportAnnotations) -> Option<KnownCpus> {
     if annotations.cpus.is_empty() {
         return None;
     }
-    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| {
+    let row = |row: &pinfold_cluster::koordinator::cpu_topology::ReportedCpu| {
         Some(CpuRow {
             cpu: row.cpu,
             core: u32::try_from(row.core).ok()?,

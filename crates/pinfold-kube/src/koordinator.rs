@@ -14,10 +14,10 @@
 //!
 //! [`Fidelity::Sound`]: pinfold_core::fidelity::Fidelity::Sound
 //! [`Fidelity::Exact`]: pinfold_core::fidelity::Fidelity::Exact
-//! [`PodDemand`]: pinfold_core::koordinator::plugin::PodDemand
-//! [`KoordinatorNode`]: pinfold_core::koordinator::node::KoordinatorNode
-//! [`KoordinatorReport`]: pinfold_core::koordinator::node::KoordinatorReport
-//! [`KoordinatorArgs`]: pinfold_core::koordinator::plugin::KoordinatorArgs
+//! [`PodDemand`]: pinfold_cluster::koordinator::plugin::PodDemand
+//! [`KoordinatorNode`]: pinfold_cluster::koordinator::node::KoordinatorNode
+//! [`KoordinatorReport`]: pinfold_cluster::koordinator::node::KoordinatorReport
+//! [`KoordinatorArgs`]: pinfold_cluster::koordinator::plugin::KoordinatorArgs
 
 mod annotations;
 mod args;

@@ -13,15 +13,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_cluster::node_topology::attributes::{MEMORY_GROUP, TOPOLOGY_POLICY, TOPOLOGY_SCOPE};
+use pinfold_cluster::node_topology::numa_zones::numa_id;
+use pinfold_cluster::node_topology::publish::zone_name;
+use pinfold_cluster::node_topology::{self, NodeTopology};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::node_topology::attributes::{MEMORY_GROUP, TOPOLOGY_POLICY, TOPOLOGY_SCOPE};
-use pinfold_core::node_topology::numa_zones::numa_id;
-use pinfold_core::node_topology::publish::zone_name;
-use pinfold_core::node_topology::{self, NodeTopology};
 use pinfold_core::occupancy::HeldMemory;
 use pinfold_core::quantity::Quantity;
 

@@ -1,7 +1,7 @@
 //! `NodeResourceTopologyMatchArgs`: the configuration of scheduler-plugins' NodeResourceTopologyMatch.
 
-use pinfold_core::node_topology::args::TopologyMatchArgs;
-use pinfold_core::node_topology::score::{ResourceWeights, ScoringStrategy};
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::node_topology::score::{ResourceWeights, ScoringStrategy};
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::Document;

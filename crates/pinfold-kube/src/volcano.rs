@@ -7,8 +7,8 @@
 //! | Job (`batch.volcano.sh`) with `topologyPolicy` per task | its pods, annotated | [`crate::pod`] |
 //! | `volcano-scheduler.conf` | the plugin's weight | [`scheduler_weight`] |
 //!
-//! [`NumaInfo`]: pinfold_core::volcano::predicate::NumaInfo
-//! [`VolcanoTask`]: pinfold_core::volcano::predicate::VolcanoTask
+//! [`NumaInfo`]: pinfold_cluster::volcano::predicate::NumaInfo
+//! [`VolcanoTask`]: pinfold_cluster::volcano::predicate::VolcanoTask
 
 mod numatopology;
 mod publish;

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::Warning;
-use pinfold_core::cluster::{Cluster, Placement, PlacementDetail};
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::node_topology::replica::RulesCache;
+use pinfold_cluster::{Cluster, Placement, PlacementDetail};
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::node_topology::replica::RulesCache;
 
 pub mod dialect;
 pub mod node;

@@ -10,9 +10,9 @@
 //!
 //! The score is the weighted mean of the parts that apply to a node.
 
-use pinfold_core::cluster::{ClusterNode, Dialect, Fit, FitScore, PodRequest};
+use pinfold_cluster::koordinator::amounts::CPU;
+use pinfold_cluster::{ClusterNode, Dialect, Fit, FitScore, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::amounts::CPU;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::node_set::NodeSet;
 use serde::Serialize;

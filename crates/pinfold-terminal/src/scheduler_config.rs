@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
-use pinfold_core::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostics;
 use pinfold_kube::manifest::{self, Document};

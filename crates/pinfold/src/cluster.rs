@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
 use pinfold_core::device::NoPreference;
-use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;

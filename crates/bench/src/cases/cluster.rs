@@ -5,10 +5,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, MAX_SHAPES, PodRequest};
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::{Cluster, ClusterNode, MAX_SHAPES, PodRequest};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::NodeName;
 use pinfold_core::pod::Pod;
 
@@ -104,7 +104,7 @@ impl SchedulerKind {
                         Amounts::from([("cpu", cpus * 1000), ("memory", 1 << 40), ("pods", 110)]);
                     ClusterNode::volcano(
                         Some(numa),
-                        pinfold_core::volcano::numa_amounts::NumaAmounts::default(),
+                        pinfold_cluster::volcano::numa_amounts::NumaAmounts::default(),
                         allocatable,
                         Fidelity::Sound,
                     )

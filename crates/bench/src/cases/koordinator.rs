@@ -2,17 +2,17 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu_set::{CpuId, CpuSet};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
-use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
-use pinfold_core::koordinator::plugin::{KoordinatorArgs, PodDemand, filter, pre_filter};
-use pinfold_core::koordinator::policy_values::{
+use pinfold_cluster::koordinator::amounts::{Amounts, NodeAmounts};
+use pinfold_cluster::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
+use pinfold_cluster::koordinator::ledger::Allocation;
+use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_cluster::koordinator::plugin::{KoordinatorArgs, PodDemand, filter, pre_filter};
+use pinfold_cluster::koordinator::policy_values::{
     BindPolicy, ExclusiveLevel, NumaPolicy, ResourceSpec,
 };
-use pinfold_core::koordinator::qos::KoordinatorQos;
+use pinfold_cluster::koordinator::qos::KoordinatorQos;
+use pinfold_core::cpu_set::{CpuId, CpuSet};
+use pinfold_core::fidelity::Fidelity;
 
 use crate::case::{BenchCase, Group};
 use crate::fixture::node_id;

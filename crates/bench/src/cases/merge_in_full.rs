@@ -7,13 +7,17 @@ use pinfold_core::cpu::{CpuOptions, CpuReservation, StaticCpus, StaticSettings};
 use pinfold_core::cpu_set::{CpuList, CpuSet};
 use pinfold_core::demand::PodLevel;
 use pinfold_core::device::{self, ReusableDevices};
+use pinfold_core::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryPolicy;
-use pinfold_core::merge::{Budgets, MergeRequest, merge};
+use pinfold_core::merge::{Budgets, Distances, MergeRequest, merge};
+use pinfold_core::name::ResourceName;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::policy::TopologyPolicy;
 
 use crate::case::{BenchCase, Group};
 use crate::fixture;
-use crate::merge_cases::{Load, MergeCase, Random, SHAPES, adversarial, machine_case};
+use crate::merge_cases::{Load, MergeCase, Random, SHAPES, adversarial, machine_case, node};
 
 /// The limits of the merge of five resources in microseconds, by number of nodes.
 const LIMITS_US: [(usize, f64); 3] = [(8, 15.0), (16, 50.0), (64, 500.0)];
@@ -45,6 +49,8 @@ pub(super) fn cases() -> Vec<BenchCase> {
         let make = move |random: &mut Random| machine_case(random, 64, 5, load, true);
         cases.push(scenes(GROUP, name, SEEDS, make).within_us(CLOSEST_US));
     }
+    let name = "closest 5 of 20 nodes, no hierarchy".to_owned();
+    cases.push(scenes(GROUP, name, 1, without_hierarchy).within_us(CLOSEST_US));
     let shapes = SHAPES.into_iter().map(Some);
     for shape in [None].into_iter().chain(shapes) {
         let distances = match shape {
@@ -56,6 +62,37 @@ pub(super) fn cases() -> Vec<BenchCase> {
         cases.push(scenes(GROUP, name, ADVERSARIAL_SEEDS, make).within_us(ADVERSARIAL_US));
     }
     cases
+}
+
+/// One resource that prefers any 5 of 20 nodes, whose distances have no structure.
+fn without_hierarchy(_: &mut Random) -> MergeCase {
+    let nodes: NodeSet = (0..20).map(node).collect();
+    let rows: Vec<Vec<u32>> = (0..20_u32)
+        .map(|x| {
+            (0..20)
+                .map(|y| 10 + (x * y * 31 + x + y) % 17 * u32::from(x != y))
+                .collect()
+        })
+        .collect();
+    let component = Component {
+        universe: nodes,
+        forced: NodeSet::EMPTY,
+        thresholds: [Threshold::new(5, nodes.iter().map(|node| (node, 1)))]
+            .into_iter()
+            .collect(),
+    };
+    let hints = ResourceHints::Family(Family {
+        components: [component].into_iter().collect(),
+        preference: Preference::Width(5),
+    });
+    MergeCase {
+        nodes,
+        policy: TopologyPolicy::BestEffort,
+        distances: Some(Distances::from_rows(
+            nodes.iter().zip(rows.iter().map(Vec::as_slice)),
+        )),
+        providers: vec![ProviderHints::one(ResourceName::from("cpu"), hints)],
+    }
 }
 
 /// The case on a node without pods.

@@ -2,12 +2,12 @@
 
 use std::hint::black_box;
 
+use pinfold_cluster::volcano::cpu_detail::{CpuDetail, CpuRow};
+use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
+use pinfold_cluster::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
-use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
-use pinfold_core::volcano::numa_amounts::NumaAmounts;
-use pinfold_core::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 
 use super::koordinator::BenchMachine;
 use crate::case::{BenchCase, Group};

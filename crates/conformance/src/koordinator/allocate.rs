@@ -1,6 +1,6 @@
 //! Replays the family `allocate`.
 
-use pinfold_core::koordinator::allocate::Allocator;
+use pinfold_cluster::koordinator::allocate::Allocator;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

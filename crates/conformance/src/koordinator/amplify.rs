@@ -1,6 +1,6 @@
 //! Replays the family `amplify`.
 
-use pinfold_core::koordinator::amplify::amplify;
+use pinfold_cluster::koordinator::amplify::amplify;
 use serde_json::json;
 
 use crate::case::{Case, ReplayOutcome, check};

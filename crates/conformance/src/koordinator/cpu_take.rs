@@ -1,9 +1,9 @@
 //! Replays the family `cpu_take`.
 
+use pinfold_cluster::koordinator::held_cpus::{HeldCpu, HeldCpus, HeldPlace};
+use pinfold_cluster::koordinator::policy_values::CpuBinding;
+use pinfold_cluster::koordinator::take::TakeRequest;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::held_cpus::{HeldCpu, HeldCpus, HeldPlace};
-use pinfold_core::koordinator::policy_values::CpuBinding;
-use pinfold_core::koordinator::take::TakeRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

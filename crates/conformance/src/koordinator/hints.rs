@@ -1,12 +1,12 @@
 //! Replays the family `hints`.
 
+use pinfold_cluster::koordinator::allocate::Allocator;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::hints::HintLists;
+use pinfold_cluster::koordinator::policy_values::NumaPolicy;
+use pinfold_cluster::koordinator::rejection::KoordinatorReason;
+use pinfold_cluster::koordinator::score::{ScoreKind, Scorer};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::allocate::Allocator;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::hints::HintLists;
-use pinfold_core::koordinator::policy_values::NumaPolicy;
-use pinfold_core::koordinator::rejection::KoordinatorReason;
-use pinfold_core::koordinator::score::{ScoreKind, Scorer};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::koordinator::ledger::NumaOccupancy;
-use pinfold_core::koordinator::merge::{
+use pinfold_cluster::koordinator::ledger::NumaOccupancy;
+use pinfold_cluster::koordinator::merge::{
     HintList, MergeContext, MergePolicy, ProviderHintLists, ScoredHint, merge,
 };
 use pinfold_core::name::ResourceName;

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
-use pinfold_core::koordinator::ledger::KoordinatorLedger;
-use pinfold_core::koordinator::node::{
+use pinfold_cluster::koordinator::amounts::{Amounts, NodeAmounts};
+use pinfold_cluster::koordinator::amplify::Ratios;
+use pinfold_cluster::koordinator::cpu_topology::{KoordinatorTopology, ReportedCpu};
+use pinfold_cluster::koordinator::ledger::KoordinatorLedger;
+use pinfold_cluster::koordinator::node::{
     KoordinatorNode, KoordinatorReport, KubeletCpus, RatioAnnotation, zone_id,
 };
-use pinfold_core::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
-use pinfold_core::koordinator::qos::KubeletPinning;
+use pinfold_cluster::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
+use pinfold_cluster::koordinator::qos::KubeletPinning;
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;

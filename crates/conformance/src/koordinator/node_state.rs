@@ -1,15 +1,15 @@
 //! Types that several families share: topologies, resource lists, hints, pods on a node.
 
-use pinfold_core::cpu_set::{CpuId, CpuSet};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::allocate::{AllocationNode, AllocationRequest};
-use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::cpu_topology::{CpuTotals, KoordinatorTopology, ReportedCpu};
-use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
-use pinfold_core::koordinator::merge::ScoredHint;
-use pinfold_core::koordinator::policy_values::{
+use pinfold_cluster::koordinator::allocate::{AllocationNode, AllocationRequest};
+use pinfold_cluster::koordinator::amounts::{Amounts, NodeAmounts};
+use pinfold_cluster::koordinator::cpu_topology::{CpuTotals, KoordinatorTopology, ReportedCpu};
+use pinfold_cluster::koordinator::ledger::{Allocation, KoordinatorLedger};
+use pinfold_cluster::koordinator::merge::ScoredHint;
+use pinfold_cluster::koordinator::policy_values::{
     AllocateStrategy, BindPolicy, ExclusiveLevel, ExclusivePolicy, NumaStrategy,
 };
+use pinfold_core::cpu_set::{CpuId, CpuSet};
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use serde::Deserialize;

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::node::KoordinatorNode;
-use pinfold_core::koordinator::plugin::{
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::node::KoordinatorNode;
+use pinfold_cluster::koordinator::plugin::{
     KoordinatorArgs, PodDemand, PreFilterState, filter, pre_bind, pre_filter, reserve, score,
 };
-use pinfold_core::koordinator::policy_values::{BindPolicy, NumaSpec, ResourceSpec};
-use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
-use pinfold_core::koordinator::rejection::{FrameworkCode, KoordinatorRejection};
-use pinfold_core::koordinator::score::ScoreKind;
+use pinfold_cluster::koordinator::policy_values::{BindPolicy, NumaSpec, ResourceSpec};
+use pinfold_cluster::koordinator::qos::{KoordinatorQos, Priority};
+use pinfold_cluster::koordinator::rejection::{FrameworkCode, KoordinatorRejection};
+use pinfold_cluster::koordinator::score::ScoreKind;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! Replays the family `score`.
 
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::score::{ScoreKind, Scorer};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::score::{ScoreKind, Scorer};
 use serde::Deserialize;
 use serde_json::json;
 

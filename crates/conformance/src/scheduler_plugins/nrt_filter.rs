@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
+use pinfold_cluster::node_topology::filter::{TopologyRejection, filter};
+use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::filter::{TopologyRejection, filter};
-use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
 use serde_json::json;

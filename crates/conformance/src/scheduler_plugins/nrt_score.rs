@@ -1,8 +1,8 @@
 //! Replays the family `nrt_score`.
 
+use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
+use pinfold_cluster::node_topology::score::{ResourceWeights, ScoringStrategy, score};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
-use pinfold_core::node_topology::score::{ResourceWeights, ScoringStrategy, score};
 use serde::Deserialize;
 use serde_json::json;
 

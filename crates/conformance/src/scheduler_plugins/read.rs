@@ -1,7 +1,7 @@
 //! Nodes and pods in the format of the vectors.
 
+use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_core::name::{ContainerName, PodUid};
-use pinfold_core::node_topology::NodeTopology;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use serde::Deserialize;
 

@@ -1,8 +1,8 @@
 //! Replays the family `allocate`.
 
+use pinfold_cluster::volcano::allocate::allocate;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::Hint;
-use pinfold_core::volcano::allocate::allocate;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -1,11 +1,11 @@
 //! Replays the family `hints`.
 
+use pinfold_cluster::volcano::cpu_detail::CpuDetail;
+use pinfold_cluster::volcano::hints::{cpu_hints, reserved_cpus, whole_cpus};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::ResourceHints;
 use pinfold_core::pod::ResourceList;
-use pinfold_core::volcano::cpu_detail::CpuDetail;
-use pinfold_core::volcano::hints::{cpu_hints, reserved_cpus, whole_cpus};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

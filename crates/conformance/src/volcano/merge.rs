@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_cluster::volcano::policy::{decide, policy_of};
 use pinfold_core::hint::{Hint, ProviderHints, ResourceHints};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
-use pinfold_core::volcano::policy::{decide, policy_of};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! CPUs and hints in the format of the vectors.
 
+use pinfold_cluster::volcano::cpu_detail::{CpuDetail, CpuRow};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::hint::Hint;
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Value, json};
 

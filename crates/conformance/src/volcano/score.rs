@@ -1,7 +1,7 @@
 //! Replays the family `score`.
 
+use pinfold_cluster::volcano::score::{scores, span};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::volcano::score::{scores, span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

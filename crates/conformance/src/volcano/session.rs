@@ -1,10 +1,10 @@
 //! Replays the family `session`: one scheduling round of the whole plugin.
 
+use pinfold_cluster::volcano::predicate::{NumaInfo, SessionNode, VolcanoTask};
+use pinfold_cluster::volcano::session::VolcanoSession;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{ContainerName, NodeName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
-use pinfold_core::volcano::predicate::{NumaInfo, SessionNode, VolcanoTask};
-use pinfold_core::volcano::session::VolcanoSession;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

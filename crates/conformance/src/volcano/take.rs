@@ -1,7 +1,7 @@
 //! Replays the family `take`.
 
+use pinfold_cluster::volcano::take::take;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::volcano::take::take;
 use serde::Deserialize;
 use serde_json::json;
 

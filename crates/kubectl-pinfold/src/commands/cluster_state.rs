@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, NodeView, PodRequest};
+use pinfold_cluster::{Cluster, NodeView, PodRequest};
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PodRequest};
+use pinfold_cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{NodeName, PodUid};

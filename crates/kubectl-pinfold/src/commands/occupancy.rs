@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::NodeView;
+use pinfold_cluster::NodeView;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, Dialect, NodeRejection, PodRequest, Shortage};
+use pinfold_cluster::{Cluster, ClusterNode, Dialect, NodeRejection, PodRequest, Shortage};
 use pinfold_core::decision::{Decision, ResourceManager};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, NodeFacts, ResourceFacts};

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
 use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
@@ -341,7 +341,7 @@ impl NodeReporter {
 
 #[cfg(test)]
 mod tests {
-    use pinfold_core::koordinator::policy_values::BindPolicy;
+    use pinfold_cluster::koordinator::policy_values::BindPolicy;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_cluster::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
-use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::{PodUid, ResourceName};

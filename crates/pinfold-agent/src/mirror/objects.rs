@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_cluster::koordinator::pools::Pools;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::pools::Pools;
 use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};

@@ -1,7 +1,7 @@
 //! Computes the allowance of each container, and the updates when allowances change.
 
+use pinfold_cluster::koordinator::pools::{AllowedCpus, Pools};
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::pools::{AllowedCpus, Pools};
 use pinfold_core::node_set::NodeSet;
 
 use super::admit::EVERY_CONTAINER;

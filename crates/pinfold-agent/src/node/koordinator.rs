@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pinfold_cluster::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
+use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_cluster::koordinator::ledger::Allocation;
+use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_cluster::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
+use pinfold_cluster::koordinator::policy_values::NumaPolicy;
+use pinfold_cluster::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
+use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
+use pinfold_cluster::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
-use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
-use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
-use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
-use pinfold_core::koordinator::policy_values::NumaPolicy;
-use pinfold_core::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
-use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
-use pinfold_core::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
@@ -219,7 +219,7 @@ impl Koordinator {
             numa_policy: self.numa_policy.clone(),
             report: Some(report),
             allocatable,
-            ledger: pinfold_core::koordinator::ledger::KoordinatorLedger::new(fidelity),
+            ledger: pinfold_cluster::koordinator::ledger::KoordinatorLedger::new(fidelity),
             ..KoordinatorNode::default()
         };
         for (pod, terms) in &self.pods {

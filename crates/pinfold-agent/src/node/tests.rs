@@ -1,9 +1,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::ledger::Rules;
 use pinfold_core::qos::QosClass;
 use pinfold_core::settings::Settings;

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use smallvec::SmallVec;
 
 use super::ascending::Ascending;
-use super::width::narrowest;
 use super::{AdvertisedDevices, Device, DevicePool, DeviceSet, DeviceState, ReusableDevices};
+use crate::cover::narrowest;
 use crate::demand;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
@@ -209,7 +209,8 @@ impl Matching {
     /// The number of nodes the request needs if every device is free and healthy.
     fn width_when_empty(&self) -> usize {
         let all = count(self.request, self.devices.iter().map(|device| device.nodes));
-        narrowest(&all, self.universe)
+        let narrow = narrowest(self.universe, NodeSet::EMPTY, &[all]);
+        narrow.map_or(self.universe, |narrow| narrow.mask).len()
     }
 }
 

@@ -98,7 +98,7 @@ impl LedgerState {
     }
 
     /// Whether containers of `pod` may reuse CPUs of its init containers.
-    pub(crate) fn has_reusable_cpus_of(&self, pod: &PodUid) -> bool {
+    pub fn has_reusable_cpus_of(&self, pod: &PodUid) -> bool {
         let reusable = self.reusable_cpus.as_ref();
         reusable.is_some_and(|reusable| reusable.pod == *pod && !reusable.cpus.is_empty())
     }

@@ -26,7 +26,7 @@ impl Ledger {
 
     /// A ledger whose totals of held resources are known but not its pods, as a NodeResourceTopology object reports
     /// them.
-    pub(crate) fn from_counts(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
+    pub fn from_counts(rules: Arc<Rules>, saved: SavedState, pool: DevicePool) -> Self {
         let state = LedgerState {
             cpus: saved.cpus,
             memory: saved.memory,
@@ -73,29 +73,29 @@ impl Rules {
     }
 
     /// Whether the CPU manager policy is `static`.
-    pub(crate) fn has_exclusive_cpus(&self) -> bool {
+    pub fn has_exclusive_cpus(&self) -> bool {
         self.cpus.as_static().is_some()
     }
 
     /// Whether the option `prefer-closest-numa-nodes` is on.
-    pub(crate) fn compares_distances(&self) -> bool {
+    pub fn compares_distances(&self) -> bool {
         self.distances.is_some()
     }
 
     /// Whether the hints of the CPU manager depend on which CPUs share a core or a socket.
-    pub(crate) fn depends_on_cores(&self) -> bool {
+    pub fn depends_on_cores(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket)
     }
 
     /// Whether the CPU manager prefers CPUs that share an uncore cache.
-    pub(crate) fn prefers_cache_alignment(&self) -> bool {
+    pub fn prefers_cache_alignment(&self) -> bool {
         let options = self.cpus.as_static().map(StaticCpus::options);
         options.is_some_and(|options| options.prefer_align_by_cache)
     }
 
     /// The same rules with exactly these CPUs reserved, possibly none.
-    pub(crate) fn with_reserved(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
+    pub fn with_reserved(mut self, reserved: &CpuSet) -> Result<Self, SettingsError> {
         if let Some(cpus) = self.cpus.as_static() {
             let settings = StaticSettings {
                 options: cpus.options(),

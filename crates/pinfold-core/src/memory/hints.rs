@@ -19,11 +19,11 @@
 use smallvec::SmallVec;
 
 use super::allocate_pod::{EmptySharedPool, check_shared_pool};
-use super::cover::{least_width, narrowest};
 use super::pod_total::pod_total;
 use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
 use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
+use crate::cover::{lowest_of_narrowest, narrowest};
 use crate::demand::{MemoryDemand, container_memory, pod_memory};
 use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
 use crate::name::ResourceName;
@@ -236,7 +236,7 @@ impl MemoryHintSearch<'_> {
             .components
             .iter()
             .filter_map(|part| {
-                narrowest(part.universe, part.forced | mask, &part.thresholds).mask()
+                lowest_of_narrowest(part.universe, part.forced | mask, &part.thresholds)
             })
             .reduce(|best, other| match other.is_narrower_than(best) {
                 true => other,
@@ -267,10 +267,15 @@ impl MemoryHintSearch<'_> {
     }
 
     /// The width of the narrowest mask that fits on an empty machine; 0, which no mask has, if that could not be
-    /// proven.
+    /// proven, and that of all nodes if they do not suffice.
     fn narrowest_on_empty_machine(&self) -> usize {
         let thresholds = self.thresholds(|amounts| amounts.allocatable);
-        least_width(self.state.node_ids(), &thresholds).unwrap_or(0)
+        let nodes = self.state.node_ids();
+        match narrowest(nodes, NodeSet::EMPTY, &thresholds) {
+            Some(narrow) if narrow.is_proven() => narrow.at_least,
+            Some(_) => 0,
+            None => nodes.len(),
+        }
     }
 
     /// One threshold per requested type.

@@ -4,6 +4,7 @@
 //! with unrelated sizes, the closest nodes). Real machines are far from the hard cases, but input can be adversarial,
 //! so each search has its own budget and none can use up the steps of another. Steps are counted, not time: the same
 //! input gives the same answer everywhere.
+
 use serde::{Serialize, Serializer};
 
 /// A search of the merge that may be unfinished, and what holds for the answer then.
@@ -124,56 +125,9 @@ impl Budgets {
     }
 }
 
-/// The remaining steps of one search.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    left: u32,
-    ran_out: bool,
-}
-
-impl Budget {
-    pub(super) fn new(steps: u32) -> Self {
-        Self {
-            left: steps,
-            ran_out: false,
-        }
-    }
-
-    /// Spends the steps for visiting a state of `size` nodes and groups. False if too few are left.
-    pub(super) fn step(&mut self, size: usize) -> bool {
-        let steps = 1 + u32::try_from(size / 16).unwrap_or(u32::MAX - 1);
-        match self.left.checked_sub(steps) {
-            Some(left) => self.left = left,
-            None => self.ran_out = true,
-        }
-        !self.ran_out
-    }
-
-    /// Whether the budget was exceeded.
-    pub(super) fn ran_out(self) -> bool {
-        self.ran_out
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_budget_runs_out_on_the_first_step_too_many() {
-        let mut budget = Budget::new(2);
-        assert!(budget.step(1) && budget.step(15));
-        assert!(!budget.ran_out());
-        assert!(!budget.step(1));
-        assert!(budget.ran_out());
-    }
-
-    #[test]
-    fn visiting_a_state_of_many_nodes_costs_more() {
-        let mut budget = Budget::new(5);
-        assert!(budget.step(64));
-        assert!(!budget.step(1));
-    }
 
     #[test]
     fn every_search_has_its_own_bit_in_the_set() {

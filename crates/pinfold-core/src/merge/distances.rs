@@ -1,4 +1,4 @@
-//! [`Distances`]: the distances between the NUMA nodes of one machine.
+//! [`Distances`]: how far apart are the NUMA nodes of a mask? And [`Rank`]: which of two masks of one class is better?
 //!
 //! The kubelet compares masks of equal width by the average over all ordered pairs of their nodes, each
 //! node with itself included (`CalculateAverageFor`). The number of pairs is the same on both
@@ -113,6 +113,32 @@ impl std::fmt::Debug for Distances {
     }
 }
 
+/// The position of one mask among masks of its class (rule 3). Smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    width: usize,
+    pub(super) distance: u64,
+    pub(super) mask: NodeSet,
+}
+
+impl Rank {
+    /// `closest` are the distances if `prefer-closest-numa-nodes` is on.
+    pub(super) fn of(mask: NodeSet, closest: Option<&Distances>) -> Self {
+        Self {
+            width: mask.len(),
+            distance: closest.map_or(0, |distances| distances.sum(mask)),
+            mask,
+        }
+    }
+}
+
+/// Keeps the better of two.
+pub(super) fn keep_best(best: &mut Option<Rank>, candidate: Rank) {
+    if best.is_none_or(|best| candidate < best) {
+        *best = Some(candidate);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,5 +198,16 @@ mod tests {
         let row = [u32::MAX; 64];
         let distances = Distances::from_rows((0..64).map(|id| (node(id), row.as_slice())));
         assert_eq!(distances.sum(NodeSet::FULL), 4096 * u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn fewer_nodes_come_before_a_smaller_distance_and_that_before_a_smaller_number() {
+        let rows: [&[u32]; 3] = [&[10, 30, 20], &[30, 10, 20], &[20, 20, 10]];
+        let ids = (0..3).map(|id| NodeId::new(id).unwrap());
+        let distances = Distances::from_rows(ids.zip(rows));
+        let mut masks: Vec<NodeSet> = (1..8).map(NodeSet::from_bits).collect();
+        masks.sort_by_key(|&mask| Rank::of(mask, Some(&distances)));
+        let bits: Vec<u64> = masks.iter().map(|mask| mask.bits()).collect();
+        assert_eq!(bits, [1, 2, 4, 0b101, 0b110, 0b011, 0b111]);
     }
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use smallvec::SmallVec;
 
 use super::budget::UnfinishedSearches;
+use crate::cover::Narrow;
 
 /// How a merged hint was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -140,6 +141,13 @@ impl WidthRange {
         Self {
             at_least: width,
             at_most: width,
+        }
+    }
+
+    pub(super) fn of(narrow: Narrow) -> Self {
+        Self {
+            at_least: narrow.at_least,
+            at_most: narrow.mask.len(),
         }
     }
 

@@ -1,23 +1,23 @@
 //! The merge over families: the same answer as over lists, without listing masks.
 //!
 //! 1. A mask that all resources prefer, if there is one ([`preferred`](super::preferred)).
-//! 2. Else the best width B: the largest of the resources' narrowest widths ([`width`](super::width)).
+//! 2. Else the best width B: the largest of the resources' narrowest widths ([`crate::cover`]).
 //! 3. Else the [choices](super::part_product) of one part per resource, each with the nodes W that the parts have in
 //!    common, and what is [reachable](super::packing) in each. Reachable sets are up-closed in W, and W itself is
 //!    reachable, so the best width needs no search: it is B if a choice with |W| >= B reaches that; else the largest |W|
 //!    below B, as a choice that does not reach width B reaches nothing narrower either; else the least width above B.
 
-use super::budget::{Budget, Budgets, MergeSearch};
+use super::MergeResource;
+use super::budget::{Budgets, MergeSearch};
 use super::closest::Closest;
-use super::distances::Distances;
-use super::facts::{MergeFacts, MergeRule};
+use super::distances::{Distances, Rank, keep_best};
+use super::facts::{MergeFacts, MergeRule, WidthRange};
 use super::packing::Bins;
 use super::part_product::{self, PartChoice};
+use super::preferred;
 use super::problem::{MergeProblem, ProblemResource};
-use super::rank::{Rank, keep_best};
-use super::resources::MergeResource;
 use super::smallest_and::{self, Keep};
-use super::{preferred, width};
+use crate::cover::Budget;
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
 
@@ -34,7 +34,7 @@ pub(super) fn merge(
         Ok(best) => Hint::on(best.mask, true),
         Err(reason) => {
             facts.no_preferred = Some(reason);
-            width::settle(&mut problem, budgets, &mut facts);
+            settle_widths(&mut problem, budgets, &mut facts);
             let best = best_reachable(&problem, closest, budgets, &mut facts);
             Hint::on(best.map_or(all, |best| best.mask), false)
         }
@@ -47,6 +47,56 @@ pub(super) fn merge(
         .map(|(resource, summary)| resource.facts(summary))
         .collect();
     (hint, facts)
+}
+
+/// Determines the widths of all resources that the best width may depend on.
+fn settle_widths(problem: &mut MergeProblem<'_>, budgets: &Budgets, facts: &mut MergeFacts) {
+    for index in 0..problem.resources.len() {
+        // A resource that is certainly narrower than another one does not matter.
+        let widths = problem
+            .resources
+            .iter()
+            .filter_map(|resource| resource.width);
+        let known = widths.map(|width| width.at_least).max().unwrap_or(0);
+        let resource = &problem.resources[index];
+        let needed = |width: &WidthRange| !width.is_settled() && width.at_most > known;
+        let Some(width) = resource.width.filter(needed) else {
+            continue;
+        };
+        let settled = match resource.copy_of {
+            Some(original) => problem.resources[original].width.unwrap_or(width),
+            None => settle_resource(problem, index, width, &mut Budget::new(budgets.width)),
+        };
+        if !settled.is_settled() {
+            facts.unfinished.insert(MergeSearch::Width);
+        }
+        problem.resources[index].width = Some(settled);
+    }
+}
+
+fn settle_resource(
+    problem: &mut MergeProblem<'_>,
+    index: usize,
+    known: WidthRange,
+    budget: &mut Budget,
+) -> WidthRange {
+    let mut all = WidthRange::exactly(known.at_most);
+    for id in problem.resources[index].open.clone() {
+        let part = problem.part(id);
+        let mut narrow = part.narrow;
+        narrow.settle(
+            part.universe,
+            part.forced,
+            problem.thresholds(part),
+            all.at_most,
+            budget,
+        );
+        let width = WidthRange::of(narrow);
+        all.at_most = all.at_most.min(width.at_most);
+        all.at_least = all.at_least.min(width.at_least);
+        problem.part_mut(id).narrow = narrow;
+    }
+    all
 }
 
 fn best_reachable(

@@ -7,15 +7,14 @@
 //!   So S is one iff every resource prefers S or has a preferred hint without a mask, and at least one prefers S;
 //!   all nodes are one if every resource has a preferred hint without a mask.
 //! * **Reachable masks.** If there is no preferred answer, every non-empty AND of one mask per list is an answer that
-//!   is not preferred, and only its width and its position in the [order](super::rank) matter.
+//!   is not preferred, and only its [width](WidthClass) and its [rank](Rank) matter.
 
 use std::borrow::Cow;
 
 use super::and_closure::{MAX_NODES, Positions, Reachable};
-use super::distances::Distances;
+use super::distances::{Distances, Rank, keep_best};
 use super::facts::{DistanceFacts, HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
-use super::rank::{Rank, WidthClass, keep_best};
-use super::resources::{Hints, MergeResource};
+use super::{Hints, MergeResource};
 use crate::hint::{Component, Family, Hint};
 use crate::node_set::NodeSet;
 
@@ -253,4 +252,37 @@ fn members(family: &Family) -> Option<Vec<Hint>> {
 
 fn contained(parts: &[Component], mask: NodeSet) -> bool {
     parts.iter().any(|part| part.contains(mask))
+}
+
+/// The class of a width among masks that are not preferred (rule 2 of the order). Smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum WidthClass {
+    /// The best width.
+    Best,
+    /// Narrower by this many nodes.
+    Narrower(usize),
+    /// Wider by this many nodes.
+    Wider(usize),
+}
+
+impl WidthClass {
+    fn of(width: usize, best_width: usize) -> Self {
+        match width.cmp(&best_width) {
+            std::cmp::Ordering::Equal => WidthClass::Best,
+            std::cmp::Ordering::Less => WidthClass::Narrower(best_width - width),
+            std::cmp::Ordering::Greater => WidthClass::Wider(width - best_width),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_rank_by_their_place_against_the_best_width() {
+        let mut widths: Vec<usize> = (1..=6).collect();
+        widths.sort_by_key(|&width| WidthClass::of(width, 3));
+        assert_eq!(widths, [3, 2, 1, 4, 5, 6]);
+    }
 }

@@ -14,10 +14,8 @@ mod tests;
 
 use smallvec::SmallVec;
 
-use super::budget::Budget;
-use super::prepared_threshold::PreparedThreshold;
 use super::problem::{MergeProblem, PartId};
-use super::width::share;
+use crate::cover::{Budget, PreparedThreshold, share};
 use crate::node_set::{NodeId, NodeSet};
 
 /// The parts that can do without some nodes of W.

@@ -7,13 +7,12 @@
 
 use smallvec::SmallVec;
 
-use super::budget::{Budget, Budgets, MergeSearch, UnfinishedSearches};
+use super::budget::{Budgets, MergeSearch, UnfinishedSearches};
 use super::closest::Closest;
-use super::cover::{Cover, Goal};
-use super::distances::Distances;
+use super::distances::{Distances, Rank, keep_best};
 use super::facts::{MergeFacts, NoPreferred};
 use super::problem::{MergeProblem, PartId, ProblemResource};
-use super::rank::{Rank, keep_best};
+use crate::cover::{Budget, Cover};
 use crate::hint::{Preference, SocketRule};
 use crate::node_set::NodeSet;
 
@@ -197,13 +196,14 @@ impl PreferredMaskSearch<'_> {
                 cover = cover.with_sockets(rule);
             }
         }
-        let goal = match &mut self.closest {
-            Some(closest) => Goal::Closest(closest),
-            None => Goal::Smallest,
+        let Some(lowest) = cover.lowest(&mut self.budget) else {
+            return;
         };
-        if let Some(mask) = cover.solve(goal, &mut self.budget) {
-            self.offer(mask);
-        }
+        let best = match &mut self.closest {
+            Some(closest) => closest.nearest(cover.choice(), lowest),
+            None => lowest,
+        };
+        self.offer(best);
     }
 }
 

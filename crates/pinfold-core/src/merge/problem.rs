@@ -8,9 +8,8 @@ use smallvec::SmallVec;
 
 use super::budget::{MergeSearch, UnfinishedSearches};
 use super::facts::{HintSummary, WidthRange};
-use super::prepared_threshold::PreparedThreshold;
-use super::resources::{Hints, MergeResource};
-use super::width::Narrow;
+use super::{Hints, MergeResource};
+use crate::cover::{Narrow, PreparedThreshold};
 use crate::hint::{Component, Family, Preference};
 use crate::node_set::NodeSet;
 
@@ -28,7 +27,7 @@ pub(super) struct MergeProblem<'a> {
 pub(super) struct Part {
     pub(super) universe: NodeSet,
     pub(super) forced: NodeSet,
-    first_gauge: usize,
+    first_threshold: usize,
     thresholds: usize,
     /// A mask of the part with few nodes, and a lower bound for the width of its masks.
     pub(super) narrow: Narrow,
@@ -82,7 +81,7 @@ impl<'a> MergeProblem<'a> {
     }
 
     pub(super) fn thresholds(&self, part: &Part) -> &[PreparedThreshold] {
-        &self.thresholds[part.first_gauge..][..part.thresholds]
+        &self.thresholds[part.first_threshold..][..part.thresholds]
     }
 
     /// Resources with a family of their own, without copies.
@@ -143,7 +142,7 @@ impl<'a> MergeProblem<'a> {
         let open = resource
             .open
             .iter()
-            .map(|&part| self.part(part).narrow.width());
+            .map(|&part| WidthRange::of(self.part(part).narrow));
         resource.width = fixed.chain(open).reduce(narrowest);
         resource
     }
@@ -174,7 +173,7 @@ impl<'a> MergeProblem<'a> {
     }
 
     fn open_part(&mut self, part: &Component) -> Option<PartId> {
-        let first_gauge = self.thresholds.len();
+        let first_threshold = self.thresholds.len();
         for threshold in &part.thresholds {
             if let Some(made) = PreparedThreshold::of(threshold, part.universe) {
                 self.thresholds.push(made.prepared);
@@ -190,9 +189,13 @@ impl<'a> MergeProblem<'a> {
         self.parts.push(Part {
             universe: part.universe,
             forced: part.forced,
-            first_gauge,
-            thresholds: self.thresholds.len() - first_gauge,
-            narrow: Narrow::of(part.universe, part.forced, &self.thresholds[first_gauge..]),
+            first_threshold,
+            thresholds: self.thresholds.len() - first_threshold,
+            narrow: Narrow::of(
+                part.universe,
+                part.forced,
+                &self.thresholds[first_threshold..],
+            ),
         });
         Some(PartId(id))
     }

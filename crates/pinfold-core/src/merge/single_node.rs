@@ -6,7 +6,7 @@
 //! the machine has only one node.
 
 use super::facts::{HintSummary, MergeFacts, MergeRule, NoPreferred, WidthRange};
-use super::resources::{Hints, MergeResource};
+use super::{Hints, MergeResource};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
 

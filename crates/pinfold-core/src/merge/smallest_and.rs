@@ -2,9 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::budget::Budget;
-use super::choice::NodeChoice;
 use super::packing::Bins;
+use crate::cover::{Budget, NodeChoice};
 use crate::node_set::{NodeId, NodeSet};
 
 /// The smallest reachable mask of `width` nodes. `None` if there is none, or if the budget ran out before one was

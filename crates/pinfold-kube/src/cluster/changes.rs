@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cluster::{Cluster, Evaluation};
+use pinfold_cluster::{Cluster, Evaluation};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{NodeName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;

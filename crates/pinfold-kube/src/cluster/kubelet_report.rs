@@ -1,11 +1,11 @@
 //! [`KubeletReport`]: the parsed report of a node whose kubelet decides, from which the kubelet can be rebuilt
 //! repeatedly.
 
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::node_topology::NodeTopology;
+use pinfold_cluster::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
 use pinfold_core::name::PodUid;
-use pinfold_core::node_topology::NodeTopology;
-use pinfold_core::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
 
 use super::{device_totals, known_cpus};
 use crate::diagnostic::{Diagnostics, WithWarnings};

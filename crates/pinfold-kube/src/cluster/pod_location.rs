@@ -12,12 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::cluster::ClusterNode;
+use pinfold_cluster::ClusterNode;
+use pinfold_cluster::node_topology::topology_manager::TopologyManagerConfig;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::{self, PodLevel};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::{NodeId, NodeSet};
-use pinfold_core::node_topology::topology_manager::TopologyManagerConfig;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;

@@ -4,7 +4,8 @@ use super::json::Json;
 use super::value::{Decoder, GoValue};
 
 /// Declares a Go struct: the package and name of the type, and for every field its Rust name and type, its Go name, its
-/// JSON name, and whether it has `omitempty`.
+/// JSON name, and whether it has `omitempty`. A field whose value is absent is left out of all three forms. With `impl`
+/// instead of `struct` the Rust type exists already.
 macro_rules! go_struct {
     (
         $(#[$doc:meta])*
@@ -13,11 +14,22 @@ macro_rules! go_struct {
         }
     ) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub(crate) struct $record {
             $( pub(crate) $field: $type, )+
         }
 
+        $crate::go::record::go_struct! {
+            impl $record = $package . $go_record {
+                $( $field: $type = $go_name $json_name $($omit)? ),+
+            }
+        }
+    };
+    (
+        impl $record:ident = $package:literal . $go_record:literal {
+            $( $field:ident : $type:ty = $go_name:literal $json_name:literal $($omit:ident)? ),+ $(,)?
+        }
+    ) => {
         impl $crate::go::value::GoValue for $record {
             fn type_name() -> String {
                 concat!($package, ".", $go_record).to_owned()
@@ -30,28 +42,25 @@ macro_rules! go_struct {
                 name: fn() -> String,
             ) {
                 $crate::go::record::decode_members(json, decoder, name, |member, json, decoder| {
-                    let names = [$($json_name),+];
-                    match $crate::go::record::field_named(&names, member) {
-                        $( Some($json_name) => {
-                            decoder.enter($go_record, $json_name);
-                            $crate::go::value::GoValue::decode(&mut self.$field, json, decoder);
-                            decoder.leave();
-                        } )+
-                        _ => {}
-                    }
+                    let found = $crate::go::record::field_named(&[$($json_name),+], member);
+                    $( if found == Some($json_name) {
+                        decoder.enter($go_record, $json_name);
+                        $crate::go::value::GoValue::decode(&mut self.$field, json, decoder);
+                        decoder.leave();
+                    } )+
                 });
             }
 
             fn dump(&self, out: &mut String) {
                 let mut separator = '{';
-                $(
+                $( if !$crate::go::value::GoValue::is_absent(&self.$field) {
                     out.push(separator);
                     out.push_str(concat!($go_name, ":("));
                     out.push_str(&<$type as $crate::go::value::GoValue>::type_name());
                     out.push(')');
                     $crate::go::value::GoValue::dump(&self.$field, out);
                     separator = ' ';
-                )+
+                } )+
                 let _ = separator;
                 out.push('}');
             }
@@ -60,7 +69,7 @@ macro_rules! go_struct {
                 let mut separator = "";
                 out.push('{');
                 $(
-                    let left_out = false $( || {
+                    let left_out = $crate::go::value::GoValue::is_absent(&self.$field) $( || {
                         stringify!($omit) == "omitempty"
                             && $crate::go::value::GoValue::is_empty(&self.$field)
                     } )?;
@@ -82,11 +91,28 @@ macro_rules! go_struct {
     };
 }
 
-/// Declares a Go named type.
+/// Declares a Go named type; with `key` it may be the key of a map.
 macro_rules! go_named {
-    ($(#[$doc:meta])* struct $named:ident($type:ty) = $name:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    ($(#[$doc:meta])* key struct $named:ident($type:ty) = $name:literal) => {
+        $crate::go::record::go_named! {
+            $(#[$doc])*
+            #[derive(PartialOrd, Ord)]
+            struct $named($type) = $name
+        }
+
+        impl $crate::go::value::GoKey for $named {
+            fn from_name(name: &str) -> Option<Self> {
+                <$type>::from_name(name).map(Self)
+            }
+
+            fn name(&self) -> String {
+                self.0.name()
+            }
+        }
+    };
+    ($(#[$attribute:meta])* struct $named:ident($type:ty) = $name:literal) => {
+        $(#[$attribute])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub(crate) struct $named(pub(crate) $type);
 
         impl $crate::go::value::GoValue for $named {

@@ -33,13 +33,54 @@ pub(crate) trait GoValue: Default {
 
     /// Whether a field marked `omitempty` is left out.
     fn is_empty(&self) -> bool;
+
+    /// Whether the struct has no such field in this format of its file.
+    fn is_absent(&self) -> bool {
+        false
+    }
 }
 
-/// Decodes `bytes` into `value` as `json.Unmarshal` does. The error is Go's message; `value` then holds what was
-/// decoded before the error.
-pub(crate) fn unmarshal<T: GoValue>(bytes: &[u8], value: &mut T) -> Result<(), String> {
+/// A field that not every format has; `None` in the formats without it, where a JSON member of its name is ignored.
+impl<T: GoValue> GoValue for Option<T> {
+    fn type_name() -> String {
+        T::type_name()
+    }
+
+    fn decode_as(&mut self, json: &Json, decoder: &mut Decoder, name: fn() -> String) {
+        if let Some(value) = self {
+            value.decode_as(json, decoder, name);
+        }
+    }
+
+    fn dump(&self, out: &mut String) {
+        self.iter().for_each(|value| value.dump(out));
+    }
+
+    fn encode(&self, out: &mut String) {
+        self.iter().for_each(|value| value.encode(out));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.as_ref().is_none_or(T::is_empty)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+/// Decodes `bytes` into `value` as `json.Unmarshal` does; in messages the type of `value` is `type_name`. The error is
+/// Go's message; `value` then holds what was decoded before the error.
+pub(crate) fn unmarshal<T: GoValue>(
+    bytes: &[u8],
+    value: &mut T,
+    type_name: &'static str,
+) -> Result<(), String> {
     let json = json::parse(bytes)?;
-    let mut decoder = Decoder::default();
+    let mut decoder = Decoder {
+        root: Some(type_name),
+        ..Decoder::default()
+    };
     value.decode(&json, &mut decoder);
     decoder.into_error().map_or(Ok(()), Err)
 }
@@ -51,6 +92,8 @@ pub(crate) struct Decoder {
     stopped: Option<String>,
     /// The struct types and fields from the outermost to the current one.
     fields: Vec<(&'static str, &'static str)>,
+    /// The type name of the outermost struct, if it differs by format.
+    root: Option<&'static str>,
 }
 
 impl Decoder {
@@ -74,11 +117,16 @@ impl Decoder {
         if self.noted.is_some() {
             return;
         }
-        let target = match self.fields.last() {
-            None => "value".to_owned(),
-            Some((record, _)) => {
-                let path: Vec<&str> = self.fields.iter().map(|(_, field)| *field).collect();
-                format!("struct field {record}.{}", path.join("."))
+        let (target, expected) = match (self.fields.as_slice(), self.root) {
+            ([], root) => ("value".to_owned(), root.unwrap_or(expected)),
+            ([(_, field)], Some(root)) => {
+                let record = root.rsplit('.').next().unwrap_or(root);
+                (format!("struct field {record}.{field}"), expected)
+            }
+            (fields @ [.., (record, _)], _) => {
+                let path: Vec<&str> = fields.iter().map(|(_, field)| *field).collect();
+                let target = format!("struct field {record}.{}", path.join("."));
+                (target, expected)
             }
         };
         self.noted = Some(format!(
@@ -194,7 +242,7 @@ impl GoKey for i64 {
 }
 
 /// A Go map; `None` is `nil`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map<K, V>(pub(crate) Option<BTreeMap<K, V>>);
 
 impl<K, V> Map<K, V> {
@@ -283,7 +331,7 @@ impl<K: GoKey, V: GoValue> GoValue for Map<K, V> {
 }
 
 /// A Go slice; `None` is `nil`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice<T>(pub(crate) Option<Vec<T>>);
 
 impl<T> Slice<T> {
@@ -362,7 +410,7 @@ impl<T: GoValue> GoValue for Slice<T> {
 }
 
 /// A Go pointer inside a map; `None` is `nil`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pointer<T>(pub(crate) Option<Box<T>>);
 
 impl<T> Default for Pointer<T> {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_cluster::koordinator::amplify::Ratios;
+use pinfold_cluster::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::pod::ResourceList;
 
 /// The keys of Koordinator's labels and annotations.

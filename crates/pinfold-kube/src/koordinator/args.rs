@@ -1,9 +1,9 @@
 //! The configuration of Koordinator's scheduler: `NodeNUMAResourceArgs` in a KubeSchedulerConfiguration.
 
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::KoordinatorArgs;
-use pinfold_core::koordinator::policy_values::{BindPolicy, ExclusivePolicy, NumaPolicy};
-use pinfold_core::koordinator::score::ScoreKind;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
+use pinfold_cluster::koordinator::policy_values::{BindPolicy, ExclusivePolicy, NumaPolicy};
+use pinfold_cluster::koordinator::score::ScoreKind;
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::Document;

@@ -3,6 +3,7 @@
 //! Sound mode reads all aliases: the current key has precedence, and an alias gives a warning. Exact mode reads the
 //! current key only.
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
 use pinfold_core::fidelity::Fidelity;
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport};

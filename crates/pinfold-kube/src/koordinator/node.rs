@@ -1,10 +1,11 @@
 //! A node as Koordinator's scheduler sees it.
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::ledger::KoordinatorLedger;
+use pinfold_cluster::koordinator::node::{KoordinatorNode, RatioAnnotation};
+use pinfold_cluster::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::ledger::KoordinatorLedger;
-use pinfold_core::koordinator::node::{KoordinatorNode, RatioAnnotation};
-use pinfold_core::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 
 use super::annotations::{ReportAnnotations, keys};
 use super::key_aliases;

@@ -1,12 +1,13 @@
 //! The request of a pod to Koordinator's scheduler.
 
-use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::plugin::PodDemand;
-use pinfold_core::koordinator::policy_values::{
+use pinfold_cluster::koordinator::KoordinatorDefects;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::plugin::PodDemand;
+use pinfold_cluster::koordinator::policy_values::{
     BindPolicy, ExclusivePolicy, NumaExclusive, NumaPolicy, NumaSpec, ResourceSpec,
 };
-use pinfold_core::koordinator::qos::{KoordinatorQos, Priority};
+use pinfold_cluster::koordinator::qos::{KoordinatorQos, Priority};
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::ResourceList;
 
 use super::annotations::keys;

@@ -1,9 +1,10 @@
 //! Parses [`ReportAnnotations`] and [`NodeAnnotations`].
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
+use pinfold_cluster::koordinator::amplify::Ratios;
+use pinfold_cluster::koordinator::cpu_topology::ReportedCpu;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpu_topology::ReportedCpu;
 
 use super::annotations::{
     CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,

@@ -1,12 +1,12 @@
 //! Builds the core's [`KoordinatorReport`] from a node's report. Mirrors `NewTopologyOptions`.
 
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU, NodeAmounts};
+use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_cluster::koordinator::node::{KoordinatorReport, KubeletCpus, zone_id};
+use pinfold_cluster::koordinator::pools::CpuHolders;
+use pinfold_cluster::koordinator::qos::KubeletPinning;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
-use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
-use pinfold_core::koordinator::node::{KoordinatorReport, KubeletCpus, zone_id};
-use pinfold_core::koordinator::pools::CpuHolders;
-use pinfold_core::koordinator::qos::KubeletPinning;
 use pinfold_core::node_set::NodeId;
 
 use super::annotations::{ReportAnnotations, keys};

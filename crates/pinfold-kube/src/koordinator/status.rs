@@ -4,16 +4,17 @@
 //! (`cpuSharedPools`). Sound mode reads both, the amounts having precedence, and writes both; exact mode reads and
 //! writes only the amounts.
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
 use std::collections::BTreeMap;
 
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU, NodeAmounts};
+use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_cluster::koordinator::ledger::Allocation;
+use pinfold_cluster::koordinator::plugin::PodDemand;
+use pinfold_cluster::koordinator::policy_values::ExclusivePolicy;
+use pinfold_cluster::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, CPU, NodeAmounts};
-use pinfold_core::koordinator::cpu_topology::KoordinatorTopology;
-use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::plugin::PodDemand;
-use pinfold_core::koordinator::policy_values::ExclusivePolicy;
-use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;

@@ -1,16 +1,16 @@
-use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::fidelity::Fidelity::{self, Exact, Sound};
-use pinfold_core::koordinator::amounts::{Amounts, CPU};
-use pinfold_core::koordinator::ledger::Allocation;
-use pinfold_core::koordinator::node::RatioAnnotation;
-use pinfold_core::koordinator::plugin::{KoordinatorArgs, PodDemand};
-use pinfold_core::koordinator::policy_values::{
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
+use pinfold_cluster::koordinator::ledger::Allocation;
+use pinfold_cluster::koordinator::node::RatioAnnotation;
+use pinfold_cluster::koordinator::plugin::{KoordinatorArgs, PodDemand};
+use pinfold_cluster::koordinator::policy_values::{
     AllocateStrategy, BindPolicy, ExclusiveLevel, ExclusivePolicy, NodeBindPolicy, NumaPolicy,
     ResourceSpec,
 };
-use pinfold_core::koordinator::pools::{Pools, union};
-use pinfold_core::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority, QosError};
-use pinfold_core::koordinator::score::ScoreKind;
+use pinfold_cluster::koordinator::pools::{Pools, union};
+use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority, QosError};
+use pinfold_cluster::koordinator::score::ScoreKind;
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity::{self, Exact, Sound};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::occupancy::Occupancy;
@@ -337,7 +337,7 @@ fn machine(cores: u32) -> Machine {
 fn a_status_is_written_with_pools_in_sound_mode_and_without_in_exact() {
     let facts = ReportAnnotations::of(&machine(4), &Settings::default(), CpuSet::new());
     let shares = Allocation {
-        numa: vec![pinfold_core::koordinator::amounts::NodeAmounts {
+        numa: vec![pinfold_cluster::koordinator::amounts::NodeAmounts {
             node: NodeId::new(1).expect("small"),
             amounts: Amounts::from([("cpu", 1500), ("memory", 2 << 30)]),
         }],
@@ -464,7 +464,7 @@ fn a_published_report_has_koordinator_s_format_and_is_read_back_unchanged() {
         cpus: cpus("2"),
         exclusive: false,
     });
-    facts.ratios = Some(pinfold_core::koordinator::amplify::Ratios(
+    facts.ratios = Some(pinfold_cluster::koordinator::amplify::Ratios(
         [("cpu".into(), 1.5)].into(),
     ));
     let report = nrt::publish("worker-1", &machine, &occupancy, &settings);

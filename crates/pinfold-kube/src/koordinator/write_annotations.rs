@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_cluster::koordinator::amplify::Ratios;
+use pinfold_cluster::koordinator::cpu_topology::ReportedCpu;
+use pinfold_cluster::koordinator::pools::{PoolPart, Pools};
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::amplify::Ratios;
-use pinfold_core::koordinator::cpu_topology::ReportedCpu;
-use pinfold_core::koordinator::pools::{PoolPart, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::settings::Settings;
 

@@ -1,6 +1,6 @@
 //! Converts the object to the core's [`NodeTopology`].
 
-use pinfold_core::node_topology::{self, NodeTopology};
+use pinfold_cluster::node_topology::{self, NodeTopology};
 
 use super::{NodeResourceTopology, NrtAttribute};
 

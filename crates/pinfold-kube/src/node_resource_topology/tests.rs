@@ -1,7 +1,7 @@
+use pinfold_cluster::node_topology::ZoneResource;
+use pinfold_cluster::node_topology::filter::filter;
+use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_topology::ZoneResource;
-use pinfold_core::node_topology::filter::filter;
-use pinfold_core::node_topology::pod_demand::TopologyPodRequest;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
+use pinfold_cluster::node_topology::replica::RulesCache;
 use pinfold_core::cpu_set::CpuId;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
-use pinfold_core::node_topology::replica::RulesCache;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::settings::Settings;
 

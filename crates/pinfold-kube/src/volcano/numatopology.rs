@@ -3,14 +3,15 @@
 //! The scheduler's cache is lenient: an invalid CPU list is empty, a CPU without a number is CPU 0, an invalid
 //! reservation is none. Exact mode repeats that with warnings, sound mode rejects the object.
 
+use pinfold_cluster::volcano::VolcanoDefects;
 use std::collections::BTreeMap;
 
+use pinfold_cluster::volcano::cpu_detail::{CpuDetail, CpuRow};
+use pinfold_cluster::volcano::predicate::{NumaInfo, SessionNode};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::quantity::Quantity;
-use pinfold_core::volcano::cpu_detail::{CpuDetail, CpuRow};
-use pinfold_core::volcano::predicate::{NumaInfo, SessionNode};
 
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::json_value::{JsonFields, JsonValue, map};

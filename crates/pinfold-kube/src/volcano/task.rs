@@ -1,7 +1,8 @@
 //! A pod as a task of Volcano's scheduler.
 
+use pinfold_cluster::volcano::VolcanoDefects;
+use pinfold_cluster::volcano::predicate::VolcanoTask;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::volcano::predicate::VolcanoTask;
 
 use crate::diagnostic::{Diagnostic, DiagnosticKind, WithWarnings};
 use crate::meta::TextKind;

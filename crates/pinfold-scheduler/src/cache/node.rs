@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use pinfold_apiserver::object;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::node as koordinator_node;
+use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::node as koordinator_node;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, ReportAnnotations};

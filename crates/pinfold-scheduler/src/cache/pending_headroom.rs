@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_cluster::node_topology::NodeTopology;
+use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{NodeName, ResourceName};
-use pinfold_core::node_topology::NodeTopology;
-use pinfold_core::node_topology::attributes::MEMORY_GROUP;
 
 use super::Cache;
 use super::node::NodeEntry;

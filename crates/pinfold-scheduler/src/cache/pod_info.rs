@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pinfold_apiserver::object;
-use pinfold_core::cluster::PodRequest;
+use pinfold_cluster::PodRequest;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::ledger::Allocation;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;

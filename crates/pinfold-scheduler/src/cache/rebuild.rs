@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use pinfold_core::cluster::{Cluster, ClusterNode, PODS};
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::ledger::Allocation;
+use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
+use pinfold_cluster::{Cluster, ClusterNode, PODS};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::Amounts;
-use pinfold_core::koordinator::ledger::Allocation;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::volcano::numa_amounts::NumaAmounts;
 
 use super::dialect::ReportedDialect;
 use super::node::{NodeEntry, NodeInfo, TopologyReport};

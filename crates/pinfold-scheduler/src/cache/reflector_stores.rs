@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget, object};
+use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::name::NodeName;
-use pinfold_core::volcano::predicate::NumaInfo;
 use pinfold_daemon::Metrics;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_core::cluster::{NodeRejection, PlaceError, Placement};
+use pinfold_cluster::{NodeRejection, PlaceError, Placement};
 use pinfold_core::name::{NodeName, PodUid};
 
 use super::node::NodeEntry;

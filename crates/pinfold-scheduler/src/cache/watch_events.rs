@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use pinfold_apiserver::Warning;
+use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::name::{NodeName, PodUid};
-use pinfold_core::volcano::predicate::NumaInfo;
 
 use super::dialect::ReportedDialect;
 use super::node::{InvalidObject, NodeEntry, NodeInfo, Observed, TopologyReport};

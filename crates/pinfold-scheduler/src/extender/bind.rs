@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::{ApiClient, ApiError, percent_encode};
-use pinfold_core::cluster::{ClusterNode, Dialect, PlacementDetail};
+use pinfold_cluster::{ClusterNode, Dialect, PlacementDetail};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::generation::GENERATION;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::cluster::Evaluation;
+use pinfold_cluster::Evaluation;
 
 use super::reason::{self, RejectionClass};
 use super::wire::{ExtenderArgs, FailedNodes, FilterResult, NamedObject, NodeList};

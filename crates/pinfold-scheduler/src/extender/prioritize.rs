@@ -1,6 +1,6 @@
 //! Prioritize: the scores of nodes for a pod.
 
-use pinfold_core::cluster::{CachedEvaluation, Evaluation};
+use pinfold_cluster::{CachedEvaluation, Evaluation};
 
 use super::wire::{ExtenderArgs, HostPriority, NamedObject};
 use super::{BadRequest, Extender};

@@ -3,7 +3,7 @@
 //! kube-scheduler counts nodes with equal reasons (`2 node(s) ...`). So equal causes have equal texts: without names,
 //! and with amounts only where few different ones occur.
 
-use pinfold_core::cluster::{NodeRejection, Shortage};
+use pinfold_cluster::{NodeRejection, Shortage};
 use pinfold_core::name::NodeName;
 
 /// The longest reason, in bytes.

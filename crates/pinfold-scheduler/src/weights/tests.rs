@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Cluster, Evaluation};
-use pinfold_core::koordinator::amounts::Amounts;
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::{Cluster, Evaluation};
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_cluster::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};

@@ -14,15 +14,15 @@ const DIFFERENCES: [(&str, &str); 4] = [
     ),
     (
         "docs/koordinator-differences.md",
-        "crates/pinfold-core/src/fidelity/koordinator.rs",
+        "crates/pinfold-cluster/src/koordinator/defects.rs",
     ),
     (
         "docs/volcano-differences.md",
-        "crates/pinfold-core/src/fidelity/volcano.rs",
+        "crates/pinfold-cluster/src/volcano/defects.rs",
     ),
     (
         "docs/node-topology-differences.md",
-        "crates/pinfold-core/src/fidelity/node_topology.rs",
+        "crates/pinfold-cluster/src/node_topology/defects.rs",
     ),
 ];
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
 };
-use crate::merge::resources;
+use crate::merge::resources_of;
 
 const NODES: u64 = 7;
 
@@ -98,7 +98,7 @@ fn nodes_can_be_dropped_exactly_if_there_is_a_way_to_hand_them_out() {
             })
             .collect();
         let all = NodeSet::from_bits((1 << NODES) - 1);
-        let resources = resources::of(&providers);
+        let resources = resources_of(&providers);
         let problem = MergeProblem::new(all, &resources);
         let ids: Vec<PartId> = problem
             .resources

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pinfold_core::cluster::{Evaluation, PodRequest};
+use pinfold_cluster::{Evaluation, PodRequest};
 
 use super::*;
 use crate::decider::Decider;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use pinfold_cluster::node_topology::replica::{DeviceTotals, KnownCpus, Replica};
+use pinfold_cluster::volcano::cpu_detail::CpuRow;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::node_set::NodeId;
-use pinfold_core::node_topology::replica::{DeviceTotals, KnownCpus, Replica};
 use pinfold_core::settings::Settings;
-use pinfold_core::volcano::cpu_detail::CpuRow;
 
 use super::*;
 use crate::cluster::DialectName;
@@ -94,7 +94,7 @@ fn replica(ledger: &Ledger) -> Ledger {
         .pod_cpus
         .iter()
         .for_each(|pod| known.held |= &pod.cpus);
-    let row = |row: &pinfold_core::koordinator::cpu_topology::ReportedCpu| CpuRow {
+    let row = |row: &pinfold_cluster::koordinator::cpu_topology::ReportedCpu| CpuRow {
         cpu: row.cpu,
         core: u32::try_from(row.core).expect("small"),
         node: NodeId::new(row.node).expect("small"),

@@ -1,6 +1,6 @@
 //! Properties that hold for every object.
 
-use pinfold_core::node_topology::topology_manager::TopologyManagerConfig;
+use pinfold_cluster::node_topology::topology_manager::TopologyManagerConfig;
 use proptest::prelude::*;
 
 use super::*;

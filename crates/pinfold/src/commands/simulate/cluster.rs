@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pinfold_core::cluster::{
+use pinfold_cluster::{
     Cluster, ClusterNode, Dialect, NodeRejection, PlaceError, Placement, PlacementDetail,
     PodRequest,
 };

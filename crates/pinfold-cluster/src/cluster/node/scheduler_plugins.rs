@@ -1,0 +1,150 @@
+//! A node as scheduler-plugins' NodeResourceTopologyMatch sees it: the plugin's filter and score.
+//!
+//! The plugin chooses a node, never CPUs or NUMA nodes: those are left to the node's kubelet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{
+    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
+};
+use crate::cluster::place::PlacementDetail;
+use crate::node_topology::NodeTopology;
+use crate::node_topology::args::TopologyMatchArgs;
+use crate::node_topology::filter::filter;
+use crate::node_topology::pod_demand::TopologyPodRequest;
+use crate::node_topology::score::score;
+use crate::volcano::numa_amounts::TakenAmounts;
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::name::PodUid;
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
+
+/// A node with its NodeResourceTopology object and the pods that were placed since the object was reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyMatchNode {
+    /// The object as the node reported it; `None` if the node has none.
+    reported: Option<Arc<NodeTopology>>,
+    /// The object as the plugin sees it: less what its cache deducts.
+    seen: Option<Arc<NodeTopology>>,
+    /// The effective requests of the pods placed since the report.
+    assumed: BTreeMap<PodUid, ResourceList>,
+    allocatable: ResourceList,
+    args: Arc<TopologyMatchArgs>,
+    fidelity: Fidelity,
+}
+
+impl TopologyMatchNode {
+    /// A node with this NodeResourceTopology object and these allocatable resources.
+    #[must_use]
+    pub fn new(
+        topology: Option<NodeTopology>,
+        allocatable: ResourceList,
+        args: Arc<TopologyMatchArgs>,
+        fidelity: Fidelity,
+    ) -> Self {
+        let reported = topology.map(Arc::new);
+        Self {
+            seen: reported.clone(),
+            reported,
+            assumed: BTreeMap::new(),
+            allocatable,
+            args,
+            fidelity,
+        }
+    }
+
+    /// The NodeResourceTopology object as the plugin sees it; `None` if the node has none.
+    #[must_use]
+    pub fn topology(&self) -> Option<&NodeTopology> {
+        self.seen.as_deref()
+    }
+
+    pub(super) fn allocatable(&self) -> &ResourceList {
+        &self.allocatable
+    }
+
+    /// The score of this node for a pod that passed the filter.
+    fn score(&self, request: &TopologyPodRequest<'_>) -> i64 {
+        let TopologyMatchArgs {
+            strategy, weights, ..
+        } = &*self.args;
+        score(self.topology(), request, *strategy, weights, self.fidelity)
+    }
+
+    fn assume(&mut self, pod: PodUid, requests: ResourceList) {
+        if self.args.over_reserve {
+            self.assumed.insert(pod, requests);
+            self.deduct();
+        }
+    }
+
+    pub(super) fn forget(&mut self, pod: &PodUid) {
+        if self.assumed.remove(pod).is_some() {
+            self.deduct();
+        }
+    }
+
+    /// Deducts the assumed pods from every zone of the reported object, down to 0. Mirrors `resourceStore.UpdateNRT`,
+    /// which deducts from all zones because the scheduler does not know which one the kubelet will choose.
+    fn deduct(&mut self) {
+        let Some(reported) = &self.reported else {
+            return;
+        };
+        let mut sums = ResourceList::new();
+        for (name, quantity) in self.assumed.values().flatten() {
+            *sums.entry(name.clone()).or_default() += *quantity;
+        }
+        let mut seen = NodeTopology::clone(reported);
+        for resource in seen.zones.iter_mut().flat_map(|zone| &mut zone.resources) {
+            if let Some(sum) = sums.get(&resource.name) {
+                resource.available = match resource.available < *sum {
+                    true => Quantity::default(),
+                    false => resource.available - *sum,
+                };
+            }
+        }
+        self.seen = Some(Arc::new(seen));
+    }
+}
+
+/// Evaluates a pod by the plugin's filter and score.
+pub(super) fn evaluate(node: &TopologyMatchNode, pod: &PodRequest) -> Evaluation {
+    let request = topology_request(pod);
+    match filter(node.topology(), node.allocatable(), &request, node.fidelity) {
+        Ok(()) => Evaluation::Fits(Fit {
+            cpus: CpuSet::new(),
+            numa: NodeSet::EMPTY,
+            score: FitScore::Absolute(node.score(&request)),
+        }),
+        Err(rejection) => Evaluation::Rejected(NodeRejection::SchedulerPlugins(rejection)),
+    }
+}
+
+/// Reserves the node for a pod that passes the filter.
+pub(super) fn reserve(
+    node: &mut TopologyMatchNode,
+    pod: &PodRequest,
+) -> Result<DialectReservation, NodeRejection> {
+    let request = topology_request(pod);
+    filter(node.topology(), node.allocatable(), &request, node.fidelity)
+        .map_err(NodeRejection::SchedulerPlugins)?;
+    let score = node.score(&request);
+    node.assume(pod.uid().clone(), request.effective(node.fidelity));
+    Ok(DialectReservation {
+        cpus: CpuSet::new(),
+        amounts: TakenAmounts::new(),
+        numa: NodeSet::EMPTY,
+        detail: PlacementDetail::SchedulerPlugins { score },
+        undo: DialectUndo::SchedulerPlugins(pod.uid().clone()),
+    })
+}
+
+fn topology_request(pod: &PodRequest) -> TopologyPodRequest<'_> {
+    TopologyPodRequest {
+        pod: pod.pod(),
+        overhead: pod.overhead(),
+    }
+}

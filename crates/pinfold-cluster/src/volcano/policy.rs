@@ -1,0 +1,38 @@
+//! Applies a node's topology policy to the hints.
+//!
+//! Mirrors the four `Policy` implementations. The **node's** policy text picks the rule; a text that is none
+//! of the four behaves like `none`.
+
+use super::merge::{merge, merge_single};
+use pinfold_core::hint::{Hint, ProviderHints};
+use pinfold_core::node_set::NodeSet;
+use pinfold_core::policy::TopologyPolicy;
+
+/// The decision of a policy about one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyDecision {
+    /// The NUMA nodes that its resources should come from.
+    pub hint: Hint,
+    /// Whether the policy admits it.
+    pub admit: bool,
+}
+
+/// Parses the policy text of a node; an unknown text is `none`.
+#[must_use]
+pub fn policy_of(text: &str) -> TopologyPolicy {
+    text.parse().unwrap_or(TopologyPolicy::None)
+}
+
+/// Merges the hints and applies the policy. Mirrors `Predicate`.
+#[must_use]
+pub fn decide(policy: TopologyPolicy, all: NodeSet, providers: &[ProviderHints]) -> PolicyDecision {
+    let hint = match policy {
+        TopologyPolicy::None => Hint::NONE,
+        TopologyPolicy::BestEffort | TopologyPolicy::Restricted => merge(all, providers).hint,
+        TopologyPolicy::SingleNumaNode => merge_single(all, providers),
+    };
+    PolicyDecision {
+        hint,
+        admit: policy.admits(hint),
+    }
+}
