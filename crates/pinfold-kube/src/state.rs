@@ -16,13 +16,13 @@ use pinfold_core::node_set::NodeIdOutOfRange;
 
 use crate::go::quote::quoted;
 
-mod checksum;
+mod checkpoint;
 pub mod cpu;
 pub mod device;
 mod ledger_state;
 pub mod memory;
 
-pub use checksum::Checksum;
+pub use checkpoint::Checksum;
 pub use cpu::CpuManagerState;
 pub use device::DeviceManagerState;
 pub use ledger_state::StateFiles;
@@ -147,26 +147,6 @@ pub enum Fault {
     /// The file is too large. The kubelet would read it.
     #[error("the file has {0} bytes, more than {MAX_FILE_BYTES}")]
     TooLarge(usize),
-}
-
-/// Rejects a file above the size limit.
-fn check_size(bytes: &[u8]) -> Result<(), Fault> {
-    match bytes.len() {
-        0..=MAX_FILE_BYTES => Ok(()),
-        len => Err(Fault::TooLarge(len)),
-    }
-}
-
-/// Rejects a file with another policy than the configured one.
-fn check_policy(prefix: &'static str, configured: &str, found: &str) -> Result<(), Fault> {
-    match configured == found {
-        true => Ok(()),
-        false => Err(Fault::Policy {
-            prefix,
-            configured: configured.to_owned(),
-            found: found.to_owned(),
-        }),
-    }
 }
 
 /// Whether the kubelet uses its newer formats, which have pod entries.

@@ -14,16 +14,14 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::PodLevel;
 use pinfold_core::name::{ContainerName, PodUid};
 
-use crate::go::value::{GoValue, Map, unmarshal};
-use crate::state::{
-    Checksum, Fault, KubeletManager, RestoreError, check_policy, check_size, uses_pod_entries,
-};
+use crate::go::record::dump_of_pointer;
+use crate::go::value::Map;
+use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
+use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
 mod format;
 
-use format::{
-    CpuCheckpointData, CpuFormat1, CpuFormat2, CpuFormat3, CpuFormat4, CpuPodEntries, CpuPodEntry,
-};
+use format::CpuCheckpoint;
 
 /// The assignments of the CPU manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,17 +74,10 @@ impl CpuManagerState {
         bytes: &[u8],
         restore: &CpuRestore<'_>,
     ) -> Result<(Self, CpuStateFormat), RestoreError> {
-        let restored = check_size(bytes).and_then(|()| {
-            let (data, format) = load(bytes, restore)?;
-            if let Some(policy) = restore.policy {
-                check_policy("", policy, &data.policy_name)?;
-            }
-            Ok((Self::try_from(data)?, format))
-        });
-        restored.map_err(|fault| RestoreError {
-            manager: KubeletManager::Cpu,
-            file: restore.file.to_owned(),
-            fault: Box::new(fault),
+        checkpoint::restore(KubeletManager::Cpu, restore.file, bytes, |bytes| {
+            let (file, format) = load(bytes, restore)?;
+            check_policy("", restore.policy, &file.policy_name)?;
+            Ok((Self::try_from(file)?, format))
         })
     }
 
@@ -94,21 +85,10 @@ impl CpuManagerState {
     /// 3.
     #[must_use]
     pub fn write(&self, format: CpuStateFormat) -> String {
-        let mut out = String::new();
         match format {
-            CpuStateFormat::V1 | CpuStateFormat::V2 => {
-                let mut file = CpuFormat2::from(self);
-                file.checksum.0 = file.checksum().computed().into();
-                file.encode(&mut out);
-            }
-            CpuStateFormat::V3 => {
-                let mut file = CpuFormat3::from(self);
-                file.checksum.0 = file.checksum().computed().into();
-                file.encode(&mut out);
-            }
-            CpuStateFormat::V4 => CpuFormat4::from(self).encode(&mut out),
+            CpuStateFormat::V4 => CpuCheckpoint::write_format4(self),
+            format => CpuCheckpoint::of_state(self, format).write(),
         }
-        out
     }
 
     /// The file's checksum in the newest format in which it is valid, or in format 2 if in none.
@@ -117,112 +97,92 @@ impl CpuManagerState {
     /// If the content is not of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, CpuStateFormat), Fault> {
         check_size(bytes)?;
-        let mut newer = CpuFormat3::new();
-        if unmarshal(bytes, &mut newer).is_ok() && newer.checksum().is_valid() {
-            return Ok((newer.checksum(), CpuStateFormat::V3));
+        let (file, read) = CpuCheckpoint::decoded(bytes, CpuStateFormat::V3);
+        if read.is_ok() && file.checksum().is_valid() {
+            return Ok((file.checksum(), CpuStateFormat::V3));
         }
-        let mut file = CpuFormat2::new();
-        if unmarshal(bytes, &mut file).is_ok() {
+        let (file, read) = CpuCheckpoint::decoded(bytes, CpuStateFormat::V2);
+        if read.is_ok() {
             return Ok((file.checksum(), CpuStateFormat::V2));
         }
-        let mut oldest = CpuFormat1::new();
-        unmarshal(bytes, &mut oldest).map_err(Fault::Json)?;
-        Ok((oldest.checksum(), CpuStateFormat::V1))
+        let (file, read) = CpuCheckpoint::decoded(bytes, CpuStateFormat::V1);
+        read.map_err(Fault::Json)?;
+        Ok((file.checksum(), CpuStateFormat::V1))
     }
 }
 
 /// Finds the format in which the file is valid.
-fn load(
-    bytes: &[u8],
-    restore: &CpuRestore<'_>,
-) -> Result<(CpuCheckpointData, CpuStateFormat), Fault> {
-    if let Some(data) = load_format4(bytes)? {
-        return Ok((data, CpuStateFormat::V4));
+fn load(bytes: &[u8], restore: &CpuRestore<'_>) -> Result<(CpuCheckpoint, CpuStateFormat), Fault> {
+    if let Some(file) = CpuCheckpoint::of_format4(bytes)? {
+        return Ok((file, CpuStateFormat::V4));
     }
     if !uses_pod_entries(restore.pod_level) {
-        return load_format2(bytes, restore);
+        return load_older(bytes, restore);
     }
-    let mut file = CpuFormat3::new();
-    if unmarshal(bytes, &mut file).is_ok() && file.checksum().is_valid() {
-        return Ok((file.into(), CpuStateFormat::V3));
+    let (newer, read) = CpuCheckpoint::decoded(bytes, CpuStateFormat::V3);
+    if read.is_ok() && newer.checksum().is_valid() {
+        return Ok((newer, CpuStateFormat::V3));
     }
-    let (mut data, format) = load_format2(bytes, restore)?;
+    let (mut file, format) = load_older(bytes, restore)?;
     // The pod entries decoded by the failed attempt are kept.
-    data.pod_entries = file.pod_entries;
-    Ok((data, format))
+    file.pod_entries = newer.pod_entries;
+    Ok((file, format))
 }
 
-/// The content of a file of format 4; `None` if it has an older format.
-fn load_format4(bytes: &[u8]) -> Result<Option<CpuCheckpointData>, Fault> {
-    let mut file = CpuFormat4::default();
-    let shape = unmarshal(bytes, &mut file)
-        .map_err(|error| format!("failed to deserialize cpu manager checkpoint: {error}"));
-    if file.data.is_empty() && file.data_checksum.0 == 0 {
-        return Ok(None);
-    }
-    let mut data = CpuCheckpointData::new();
-    let content = shape.and_then(|()| {
-        unmarshal(file.data.as_bytes(), &mut data)
-            .map_err(|error| format!("failed to deserialize cpu manager checkpoint data: {error}"))
-    });
-    content
-        .map_err(Fault::Json)
-        .and_then(|()| file.data_checksum().verify())
-        .map_err(|fault| Fault::Format4(Box::new(fault)))?;
-    Ok(Some(data))
-}
-
-fn load_format2(
+/// Tries format 2, then 1.
+fn load_older(
     bytes: &[u8],
     restore: &CpuRestore<'_>,
-) -> Result<(CpuCheckpointData, CpuStateFormat), Fault> {
-    let mut file = CpuFormat2::new();
-    let is_good = unmarshal(bytes, &mut file).is_ok()
-        && (file.checksum.0 == 0
-            || file.checksum().is_valid()
-            // v1.36 once wrote the format number into the type name; it accepts that only without pod-level management.
-            || (!uses_pod_entries(restore.pod_level) && file.numbered_checksum().is_valid()));
+) -> Result<(CpuCheckpoint, CpuStateFormat), Fault> {
+    let format = CpuStateFormat::V2;
+    let (file, read) = CpuCheckpoint::decoded(bytes, format);
+    let checksum = file.checksum();
+    // v1.36 once wrote the format number into the type name; it accepts that only without pod-level management.
+    let numbered = || file.checksum_over(|file| dump_of_pointer(file, format.type_name()));
+    let is_good = read.is_ok()
+        && (checksum.stored == 0
+            || checksum.is_valid()
+            || (!uses_pod_entries(restore.pod_level) && numbered().is_valid()));
     if is_good {
-        return Ok((file.into(), CpuStateFormat::V2));
+        return Ok((file, format));
     }
-    let data = load_format1(bytes, restore.running)?;
-    Ok((data, CpuStateFormat::V1))
-}
-
-fn load_format1(bytes: &[u8], running: &RunningContainers) -> Result<CpuCheckpointData, Fault> {
-    let mut file = CpuFormat1::new();
-    unmarshal(bytes, &mut file).map_err(Fault::Json)?;
-    if file.checksum.0 != 0 {
-        file.checksum().verify()?;
+    let format = CpuStateFormat::V1;
+    let (mut file, read) = CpuCheckpoint::decoded(bytes, format);
+    read.map_err(Fault::Json)?;
+    let checksum = file.checksum();
+    if checksum.stored != 0 {
+        checksum.verify()?;
     }
-    let mut data = CpuCheckpointData::new();
-    data.policy_name = file.policy_name;
-    data.default_cpu_set = file.default_cpu_set;
-    let pods = data.entries.0.get_or_insert_default();
-    for (id, cpus) in file.entries.0.into_iter().flatten() {
-        let Some((pod, container)) = running.get(&id) else {
+    let mut pods: BTreeMap<String, Map<String, String>> = BTreeMap::new();
+    for (id, cpus) in file
+        .id_entries
+        .take()
+        .into_iter()
+        .flat_map(|map| map.0)
+        .flatten()
+    {
+        let Some((pod, container)) = restore.running.get(&id) else {
             return Err(Fault::UnknownContainer(id));
         };
-        pods.entry(pod.to_string())
-            .or_default()
-            .0
-            .get_or_insert_default()
-            .insert(container.to_string(), cpus);
+        let containers = pods.entry(pod.to_string()).or_default();
+        let containers = containers.0.get_or_insert_default();
+        containers.insert(container.to_string(), cpus);
     }
-    Ok(data)
+    file.entries = Some(Map(Some(pods)));
+    Ok((file, format))
 }
 
-impl TryFrom<CpuCheckpointData> for CpuManagerState {
+impl TryFrom<CpuCheckpoint> for CpuManagerState {
     type Error = Fault;
 
-    fn try_from(data: CpuCheckpointData) -> Result<Self, Fault> {
+    fn try_from(file: CpuCheckpoint) -> Result<Self, Fault> {
         let default_cpus =
-            CpuSet::parse(&data.default_cpu_set).map_err(|error| Fault::DefaultCpus {
-                text: data.default_cpu_set.clone(),
+            CpuSet::parse(&file.default_cpu_set).map_err(|error| Fault::DefaultCpus {
+                text: file.default_cpu_set,
                 error,
             })?;
         let mut containers = BTreeMap::new();
-        for (pod, entries) in data.entries.iter() {
+        for (pod, entries) in file.entries.iter().flat_map(Map::iter) {
             let mut of_pod = BTreeMap::new();
             for (container, text) in entries.iter() {
                 let cpus = CpuSet::parse(text).map_err(|error| Fault::ContainerCpus {
@@ -235,43 +195,15 @@ impl TryFrom<CpuCheckpointData> for CpuManagerState {
             }
             containers.insert(pod.as_str().into(), of_pod);
         }
-        let pods = data.pod_entries.0.iter();
+        let pods = file.pod_entries.iter().flat_map(|pods| pods.0.iter());
         Ok(Self {
-            policy: data.policy_name,
+            policy: file.policy_name,
             default_cpus,
             containers,
             pods: pods
                 .map(|(pod, entry)| (pod.as_str().into(), entry.cpus.clone()))
                 .collect(),
         })
-    }
-}
-
-impl From<&CpuManagerState> for CpuCheckpointData {
-    fn from(state: &CpuManagerState) -> Self {
-        let of_pod = |containers: &BTreeMap<ContainerName, CpuSet>| -> Map<String, String> {
-            containers
-                .iter()
-                .map(|(container, cpus)| (container.to_string(), cpus.to_string()))
-                .collect()
-        };
-        let entry = |cpus: &CpuSet| CpuPodEntry { cpus: cpus.clone() };
-        Self {
-            policy_name: state.policy.clone(),
-            default_cpu_set: state.default_cpus.to_string(),
-            entries: state
-                .containers
-                .iter()
-                .map(|(pod, containers)| (pod.to_string(), of_pod(containers)))
-                .collect(),
-            pod_entries: CpuPodEntries(
-                state
-                    .pods
-                    .iter()
-                    .map(|(pod, cpus)| (pod.to_string(), entry(cpus)))
-                    .collect(),
-            ),
-        }
     }
 }
 

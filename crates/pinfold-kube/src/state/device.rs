@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 
-use crate::go::value::{GoValue, Map, Slice, unmarshal};
-use crate::state::{Checksum, Fault, KubeletManager, RestoreError, check_size};
+use crate::go::value::{Map, Slice, unmarshal};
+use crate::state::checkpoint::{self, Checkpoint, check_size};
+use crate::state::{Checksum, Fault, KubeletManager, RestoreError};
 
 mod base64;
 mod format;
@@ -52,28 +53,21 @@ impl DeviceManagerState {
     /// # Errors
     /// With the kubelet's message for every file it rejects; and if the file names a NUMA node that no machine has.
     pub fn restore(bytes: &[u8], file: &str) -> Result<Self, RestoreError> {
-        let restored = read(bytes).and_then(|content| {
+        checkpoint::restore(KubeletManager::Device, file, bytes, |bytes| {
+            let content = read(bytes)?;
             content.checksum().verify()?;
             Self::try_from(content.data)
-        });
-        restored.map_err(|fault| RestoreError {
-            manager: KubeletManager::Device,
-            file: file.to_owned(),
-            fault: Box::new(fault),
         })
     }
 
     /// The file's content as the kubelet writes it.
     #[must_use]
     pub fn write(&self) -> String {
-        let mut file = DeviceCheckpointFile {
+        let file = DeviceCheckpointFile {
             data: DeviceCheckpointData::from(self),
             ..DeviceCheckpointFile::default()
         };
-        file.checksum.0 = file.checksum().computed().into();
-        let mut out = String::new();
-        file.encode(&mut out);
-        out
+        file.write()
     }
 
     /// The file's checksum.
@@ -81,14 +75,14 @@ impl DeviceManagerState {
     /// # Errors
     /// If the content is not of this format.
     pub fn checksum(bytes: &[u8]) -> Result<Checksum, Fault> {
+        check_size(bytes)?;
         Ok(read(bytes)?.checksum())
     }
 }
 
 fn read(bytes: &[u8]) -> Result<DeviceCheckpointFile, Fault> {
-    check_size(bytes)?;
     let mut file = DeviceCheckpointFile::default();
-    unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+    unmarshal(bytes, &mut file, "checkpoint.Data").map_err(Fault::Json)?;
     Ok(file)
 }
 

@@ -11,15 +11,14 @@ use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
-use crate::go::value::{GoValue, unmarshal};
-use crate::state::{
-    Checksum, Fault, KubeletManager, RestoreError, check_policy, check_size, uses_pod_entries,
-};
+use crate::go::record::dump_of_pointer;
+use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
+use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
 mod convert;
 mod format;
 
-use format::{MemoryCheckpointContent, MemoryFormat1, MemoryFormat2};
+use format::MemoryCheckpoint;
 
 /// The assignments of the memory manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,38 +73,21 @@ impl MemoryManagerState {
         bytes: &[u8],
         restore: &MemoryRestore<'_>,
     ) -> Result<(Self, MemoryStateFormat), RestoreError> {
-        let restored = check_size(bytes).and_then(|()| {
-            let (content, format) = load(bytes, restore.pod_level)?;
-            if let Some(policy) = restore.policy {
-                check_policy("[memorymanager] ", policy, &content.policy_name)?;
-            }
-            Ok((Self::try_from(&content)?, format))
-        });
-        restored.map_err(|fault| RestoreError {
-            manager: KubeletManager::Memory,
-            file: restore.file.to_owned(),
-            fault: Box::new(fault),
+        checkpoint::restore(KubeletManager::Memory, restore.file, bytes, |bytes| {
+            let (file, format) = load(bytes, restore.pod_level)?;
+            check_policy("[memorymanager] ", restore.policy, &file.policy_name)?;
+            Ok((Self::try_from(&file)?, format))
         })
     }
 
     /// The file's content as the kubelet writes it. Pod entries are lost in format 1.
     #[must_use]
     pub fn write(&self, format: MemoryStateFormat) -> String {
-        let content = MemoryCheckpointContent::from(self);
-        let mut out = String::new();
-        match format {
-            MemoryStateFormat::V1 => {
-                let mut file = MemoryFormat1::from(content);
-                file.checksum.0 = file.checksum().computed().into();
-                file.encode(&mut out);
-            }
-            MemoryStateFormat::V2 => {
-                let mut file = MemoryFormat2::from(content);
-                file.checksum.0 = file.checksum().computed().into();
-                file.encode(&mut out);
-            }
+        let mut file = MemoryCheckpoint::from(self);
+        if format == MemoryStateFormat::V1 {
+            file.pod_entries = None;
         }
-        out
+        file.write()
     }
 
     /// The file's checksum in format 2 if it is valid in it, or else in format 1.
@@ -114,47 +96,35 @@ impl MemoryManagerState {
     /// If the content is not of any format.
     pub fn checksum(bytes: &[u8]) -> Result<(Checksum, MemoryStateFormat), Fault> {
         check_size(bytes)?;
-        let mut newer = MemoryFormat2::new();
-        if unmarshal(bytes, &mut newer).is_ok() && newer.checksum().is_valid() {
-            return Ok((newer.checksum(), MemoryStateFormat::V2));
+        let (file, read) = MemoryCheckpoint::decoded(bytes, MemoryStateFormat::V2);
+        if read.is_ok() && file.checksum().is_valid() {
+            return Ok((file.checksum(), MemoryStateFormat::V2));
         }
-        let mut file = MemoryFormat1::new();
-        unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+        let (file, read) = MemoryCheckpoint::decoded(bytes, MemoryStateFormat::V1);
+        read.map_err(Fault::Json)?;
         Ok((file.checksum(), MemoryStateFormat::V1))
     }
 }
 
 /// Finds the format in which the file is valid.
-fn load(
-    bytes: &[u8],
-    pod_level: PodLevel,
-) -> Result<(MemoryCheckpointContent, MemoryStateFormat), Fault> {
-    if !uses_pod_entries(pod_level) {
-        return Ok((
-            load_format1(bytes, pod_level)?.into(),
-            MemoryStateFormat::V1,
-        ));
+fn load(bytes: &[u8], pod_level: PodLevel) -> Result<(MemoryCheckpoint, MemoryStateFormat), Fault> {
+    let has_pods = uses_pod_entries(pod_level);
+    let (newer, read) = MemoryCheckpoint::decoded(bytes, MemoryStateFormat::V2);
+    if has_pods && read.is_ok() && newer.checksum().is_valid() {
+        return Ok((newer, MemoryStateFormat::V2));
     }
-    let mut file = MemoryFormat2::new();
-    if unmarshal(bytes, &mut file).is_ok() && file.checksum().is_valid() {
-        return Ok((file.into(), MemoryStateFormat::V2));
-    }
-    let mut content = MemoryCheckpointContent::from(load_format1(bytes, pod_level)?);
-    // The pod entries decoded by the failed attempt are kept.
-    content.pod_entries = file.pod_entries;
-    Ok((content, MemoryStateFormat::V1))
-}
-
-fn load_format1(bytes: &[u8], pod_level: PodLevel) -> Result<MemoryFormat1, Fault> {
-    let mut file = MemoryFormat1::new();
-    unmarshal(bytes, &mut file).map_err(Fault::Json)?;
+    let format = MemoryStateFormat::V1;
+    let (mut file, read) = MemoryCheckpoint::decoded(bytes, format);
+    read.map_err(Fault::Json)?;
+    let checksum = file.checksum();
     // A format number in the type name is accepted only without pod-level management.
-    let is_good = file.checksum.0 == 0
-        || (!uses_pod_entries(pod_level) && file.numbered_checksum().is_valid());
-    if !is_good {
-        file.checksum().verify()?;
+    let numbered = || file.checksum_over(|file| dump_of_pointer(file, format.type_name()));
+    if checksum.stored != 0 && (has_pods || !numbered().is_valid()) {
+        checksum.verify()?;
     }
-    Ok(file)
+    // The pod entries decoded by the failed attempt are kept.
+    file.pod_entries = newer.pod_entries.filter(|_| has_pods);
+    Ok((file, format))
 }
 
 #[cfg(test)]

@@ -1,72 +1,25 @@
-//! The formats of the CPU file as Go types. Names and order of the fields affect the checksum.
+//! The formats of the CPU file as one Go type. Names and order of the fields affect the checksum.
 
 use pinfold_core::cpu_set::CpuSet;
 
-use super::CpuManagerState;
+use super::{CpuManagerState, CpuStateFormat};
 use crate::go::json::Json;
 use crate::go::record::{dump_of_pointer, go_named, go_struct};
-use crate::go::value::{Decoder, GoValue, Map};
-use crate::state::Checksum;
-
-/// The printed type name of all formats, from before formats had numbers.
-const TYPE_NAME: &str = "state.CPUManagerCheckpoint";
-
-go_named! {
-    /// The checksum of the other fields.
-    struct CpuChecksumField(u64) = "checksum.Checksum"
-}
+use crate::go::value::{Decoder, GoValue, Map, unmarshal};
+use crate::state::checkpoint::{Checkpoint, ChecksumField};
+use crate::state::{Checksum, Fault};
 
 go_struct! {
-    /// Entries by container id.
-    struct CpuFormat1 = "state"."CPUManagerCheckpointV1" {
+    /// The file; a field that its format does not have is `None`.
+    struct CpuCheckpoint = "state"."CPUManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
-        entries: Map<String, String> = "Entries" "entries" omitempty,
-        checksum: CpuChecksumField = "Checksum" "checksum",
-    }
-}
-
-go_struct! {
-    /// Entries by pod and container.
-    struct CpuFormat2 = "state"."CPUManagerCheckpointV2" {
-        policy_name: String = "PolicyName" "policyName",
-        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
-        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        checksum: CpuChecksumField = "Checksum" "checksum",
-    }
-}
-
-go_struct! {
-    /// Pod entries and container entries.
-    struct CpuFormat3 = "state"."CPUManagerCheckpoint" {
-        policy_name: String = "PolicyName" "policyName",
-        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
-        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: CpuChecksumField = "Checksum" "checksum",
-    }
-}
-
-go_struct! {
-    /// Format 3 for older kubelets, with checksum 0, and all fields once more as text.
-    struct CpuFormat4 = "state"."CPUManagerCheckpoint" {
-        policy_name: String = "PolicyName" "policyName",
-        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
-        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: CpuChecksumField = "Checksum" "checksum",
-        data: String = "Data" "data",
-        data_checksum: CpuChecksumField = "DataChecksum" "dataChecksum",
-    }
-}
-
-go_struct! {
-    /// The fields that all formats but the first have; as JSON it is the text inside format 4.
-    struct CpuCheckpointData = "state"."CPUManagerCheckpointData" {
-        policy_name: String = "PolicyName" "policyName",
-        default_cpu_set: String = "DefaultCPUSet" "defaultCpuSet",
-        entries: Map<String, Map<String, String>> = "Entries" "entries" omitempty,
-        pod_entries: CpuPodEntries = "PodEntries" "podEntries" omitempty,
+        id_entries: Option<Map<String, String>> = "Entries" "entries" omitempty,
+        entries: Option<Map<String, Map<String, String>>> = "Entries" "entries" omitempty,
+        pod_entries: Option<CpuPodEntries> = "PodEntries" "podEntries" omitempty,
+        checksum: Option<ChecksumField> = "Checksum" "checksum",
+        data: Option<String> = "Data" "data",
+        data_checksum: Option<ChecksumField> = "DataChecksum" "dataChecksum",
     }
 }
 
@@ -83,7 +36,7 @@ go_struct! {
 }
 
 /// The CPUs of one pod: text in the file, a set in memory; the checksum covers the set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuPodEntry {
     pub(crate) cpus: CpuSet,
 }
@@ -125,162 +78,123 @@ impl GoValue for CpuPodEntry {
     }
 }
 
-impl CpuFormat1 {
-    /// The value that the kubelet decodes into.
-    pub(crate) fn new() -> Self {
+impl CpuStateFormat {
+    /// The name of its Go type.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            CpuStateFormat::V1 => "state.CPUManagerCheckpointV1",
+            CpuStateFormat::V2 => "state.CPUManagerCheckpointV2",
+            CpuStateFormat::V3 | CpuStateFormat::V4 => "state.CPUManagerCheckpoint",
+        }
+    }
+}
+
+impl CpuCheckpoint {
+    /// The value that the kubelet decodes a file of this format into.
+    fn new(format: CpuStateFormat) -> Self {
+        let by_id = format == CpuStateFormat::V1;
+        let has_copy = format == CpuStateFormat::V4;
         Self {
-            entries: Map::empty(),
+            id_entries: by_id.then(Map::empty),
+            entries: (!by_id).then(Map::empty),
+            pod_entries: (format >= CpuStateFormat::V3).then(|| CpuPodEntries(Map::empty())),
+            checksum: Some(ChecksumField(0)),
+            data: has_copy.then(String::new),
+            data_checksum: has_copy.then(ChecksumField::default),
             ..Self::default()
         }
     }
 
-    pub(crate) fn checksum(&self) -> Checksum {
-        let cleared = Self {
-            checksum: CpuChecksumField(0),
-            ..self.clone()
-        };
-        Checksum {
-            stored: self.checksum.0,
-            text: dump_of_pointer(&cleared, TYPE_NAME),
-        }
+    /// The file decoded in this format, as far as it could be, and the error.
+    pub(super) fn decoded(bytes: &[u8], format: CpuStateFormat) -> (Self, Result<(), String>) {
+        let mut file = Self::new(format);
+        let read = unmarshal(bytes, &mut file, format.type_name());
+        (file, read)
     }
-}
 
-impl CpuFormat2 {
-    /// The value that the kubelet decodes into.
-    pub(crate) fn new() -> Self {
+    /// The content of a file of format 4, from its checked copy; `None` if it has an older format.
+    pub(super) fn of_format4(bytes: &[u8]) -> Result<Option<Self>, Fault> {
+        let (file, read) = Self::decoded(bytes, CpuStateFormat::V4);
+        let checksum = file.data_checksum();
+        let text = file.data.unwrap_or_default();
+        if text.is_empty() && checksum.stored == 0 {
+            return Ok(None);
+        }
+        let mut copy = Self::new(CpuStateFormat::V3).into_copy();
+        read.map_err(|error| format!("failed to deserialize cpu manager checkpoint: {error}"))
+            .and_then(|()| {
+                unmarshal(text.as_bytes(), &mut copy, "state.CPUManagerCheckpointData").map_err(
+                    |error| format!("failed to deserialize cpu manager checkpoint data: {error}"),
+                )
+            })
+            .map_err(Fault::Json)
+            .and_then(|()| checksum.verify())
+            .map_err(|fault| Fault::Format4(Box::new(fault)))?;
+        Ok(Some(copy))
+    }
+
+    /// The file of this format. Format 1 becomes format 2.
+    pub(super) fn of_state(state: &CpuManagerState, format: CpuStateFormat) -> Self {
+        let containers = state.containers.iter().map(|(pod, containers)| {
+            let containers = containers.iter();
+            let of_pod = containers.map(|(name, cpus)| (name.to_string(), cpus.to_string()));
+            (pod.to_string(), of_pod.collect())
+        });
+        let pods = state.pods.iter().map(|(pod, cpus)| {
+            let cpus = cpus.clone();
+            (pod.to_string(), CpuPodEntry { cpus })
+        });
+        let empty = Self::new(format.max(CpuStateFormat::V2));
         Self {
-            entries: Map::empty(),
-            ..Self::default()
+            policy_name: state.policy.clone(),
+            default_cpu_set: state.default_cpus.to_string(),
+            entries: Some(containers.collect()),
+            pod_entries: empty
+                .pod_entries
+                .is_some()
+                .then(|| CpuPodEntries(pods.collect())),
+            ..empty
         }
     }
 
-    pub(crate) fn checksum(&self) -> Checksum {
-        self.checksum_under(TYPE_NAME)
-    }
-
-    /// The checksum with the format number in the type name.
-    pub(crate) fn numbered_checksum(&self) -> Checksum {
-        self.checksum_under(&Self::type_name())
-    }
-
-    fn checksum_under(&self, name: &str) -> Checksum {
-        let cleared = Self {
-            checksum: CpuChecksumField(0),
-            ..self.clone()
-        };
-        Checksum {
-            stored: self.checksum.0,
-            text: dump_of_pointer(&cleared, name),
-        }
-    }
-}
-
-impl CpuFormat3 {
-    /// The value that the kubelet decodes into.
-    pub(crate) fn new() -> Self {
-        Self {
-            entries: Map::empty(),
-            pod_entries: CpuPodEntries(Map::empty()),
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn checksum(&self) -> Checksum {
-        let cleared = Self {
-            checksum: CpuChecksumField(0),
-            ..self.clone()
-        };
-        Checksum {
-            stored: self.checksum.0,
-            text: dump_of_pointer(&cleared, TYPE_NAME),
-        }
-    }
-}
-
-impl CpuFormat4 {
-    /// The checksum of the text inside.
-    pub(crate) fn data_checksum(&self) -> Checksum {
-        Checksum {
-            stored: self.data_checksum.0,
-            text: format!("(string){}", self.data),
-        }
-    }
-}
-
-impl CpuCheckpointData {
-    /// The value that the kubelet decodes into.
-    pub(crate) fn new() -> Self {
-        Self {
-            entries: Map::empty(),
-            pod_entries: CpuPodEntries(Map::empty()),
-            ..Self::default()
-        }
-    }
-}
-
-impl From<CpuFormat2> for CpuCheckpointData {
-    fn from(file: CpuFormat2) -> Self {
-        Self {
-            policy_name: file.policy_name,
-            default_cpu_set: file.default_cpu_set,
-            entries: file.entries,
-            pod_entries: CpuPodEntries(Map::empty()),
-        }
-    }
-}
-
-impl From<CpuFormat3> for CpuCheckpointData {
-    fn from(file: CpuFormat3) -> Self {
-        Self {
-            policy_name: file.policy_name,
-            default_cpu_set: file.default_cpu_set,
-            entries: file.entries,
-            pod_entries: file.pod_entries,
-        }
-    }
-}
-
-impl From<&CpuManagerState> for CpuFormat2 {
-    fn from(state: &CpuManagerState) -> Self {
-        let data = CpuCheckpointData::from(state);
-        Self {
-            policy_name: data.policy_name,
-            default_cpu_set: data.default_cpu_set,
-            entries: data.entries,
-            checksum: CpuChecksumField(0),
-        }
-    }
-}
-
-impl From<&CpuManagerState> for CpuFormat3 {
-    fn from(state: &CpuManagerState) -> Self {
-        let data = CpuCheckpointData::from(state);
-        Self {
-            policy_name: data.policy_name,
-            default_cpu_set: data.default_cpu_set,
-            entries: data.entries,
-            pod_entries: data.pod_entries,
-            checksum: CpuChecksumField(0),
-        }
-    }
-}
-
-impl From<&CpuManagerState> for CpuFormat4 {
-    fn from(state: &CpuManagerState) -> Self {
-        let data = CpuCheckpointData::from(state);
+    /// The file of format 4: format 3 for older kubelets, with checksum 0, and all fields once more as text.
+    pub(super) fn write_format4(state: &CpuManagerState) -> String {
         let mut text = String::new();
-        data.encode(&mut text);
-        let mut file = Self {
-            policy_name: data.policy_name,
-            default_cpu_set: data.default_cpu_set,
-            entries: data.entries,
-            pod_entries: data.pod_entries,
-            checksum: CpuChecksumField(0),
-            data: text,
-            data_checksum: CpuChecksumField(0),
-        };
-        file.data_checksum.0 = file.data_checksum().computed().into();
-        file
+        let mut file = Self::of_state(state, CpuStateFormat::V4);
+        Self::of_state(state, CpuStateFormat::V3)
+            .into_copy()
+            .encode(&mut text);
+        file.data = Some(text);
+        file.data_checksum = Some(ChecksumField(file.data_checksum().computed().into()));
+        let mut out = String::new();
+        file.encode(&mut out);
+        out
+    }
+
+    /// The fields that the text inside format 4 has.
+    fn into_copy(self) -> Self {
+        Self {
+            checksum: None,
+            ..self
+        }
+    }
+
+    /// The checksum of the text inside format 4.
+    fn data_checksum(&self) -> Checksum {
+        Checksum {
+            stored: self.data_checksum.as_ref().map_or(0, |field| field.0),
+            text: format!("(string){}", self.data.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+impl Checkpoint for CpuCheckpoint {
+    fn checksum_field(&mut self) -> &mut ChecksumField {
+        self.checksum.get_or_insert_default()
+    }
+
+    /// All formats are printed under the name from before formats had numbers.
+    fn hashed_text(&self) -> String {
+        dump_of_pointer(self, &Self::type_name())
     }
 }

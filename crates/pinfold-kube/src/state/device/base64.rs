@@ -1,80 +1,44 @@
-//! Base64 with padding, by the rules of Go's `base64.StdEncoding`: line breaks are skipped, nothing else is.
+//! Base64 with padding, by the rules of Go's `base64.StdEncoding`: line breaks are skipped, nothing else is, and unused
+//! bits may have any value.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use ::base64::alphabet::STANDARD;
+use ::base64::engine::{Engine, GeneralPurpose, GeneralPurposeConfig};
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// Decodes `text`; the error is the position at which Go stops.
 pub(super) fn decoded(text: &str) -> Result<Vec<u8>, usize> {
-    let mut symbols = text
-        .bytes()
-        .enumerate()
-        .filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'))
-        .peekable();
-    let mut out = Vec::with_capacity(text.len() / 4 * 3);
-    while symbols.peek().is_some() {
-        let mut bits = 0_u32;
-        let mut count = 0;
-        while count < 4 {
-            let (at, byte) = symbols.next().ok_or(text.len() - count)?;
-            match ALPHABET
-                .iter()
-                .zip(0..)
-                .find(|(symbol, _)| **symbol == byte)
-            {
-                Some((_, value)) => bits = bits << 6 | value,
-                None if byte == b'=' => {
-                    padding(at, count, text.len(), &mut symbols)?;
-                    break;
-                }
-                None => return Err(at),
-            }
-            count += 1;
-        }
-        let [_, first, second, third] = (bits << (6 * (4 - count))).to_be_bytes();
-        out.extend([first, second, third].iter().take(count.saturating_sub(1)));
-    }
-    Ok(out)
+    let symbols: Vec<u8> = symbols(text).map(|(_, byte)| byte).collect();
+    LENIENT.decode(symbols).map_err(|_| end_of_valid(text))
 }
 
-/// Checks the padding from the first `=`, at `at` after `count` symbols of the last four: another `=` if needed, then
-/// the end.
-fn padding(
-    at: usize,
-    count: usize,
-    end: usize,
-    symbols: &mut impl Iterator<Item = (usize, u8)>,
-) -> Result<(), usize> {
-    if count < 2 {
-        return Err(at);
-    }
-    if count == 2 {
-        match symbols.next() {
-            Some((_, b'=')) => {}
-            Some((next, _)) => return Err(next - 1),
-            None => return Err(end),
-        }
-    }
-    symbols.next().map_or(Ok(()), |(at, _)| Err(at))
+/// The bytes other than line breaks, with their positions.
+fn symbols(text: &str) -> impl Iterator<Item = (usize, u8)> {
+    let bytes = text.bytes().enumerate();
+    bytes.filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'))
 }
 
-/// Encodes `bytes`.
-pub(super) fn encoded(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut triple = [0; 4];
-        for (to, from) in triple.iter_mut().skip(1).zip(chunk) {
-            *to = *from;
-        }
-        let bits = u32::from_be_bytes(triple);
-        for i in 0..4_usize {
-            let symbol = (bits >> (18 - 6 * i)) & 63;
-            let used = i <= chunk.len();
-            out.push(match ALPHABET.get(symbol as usize) {
-                Some(&symbol) if used => char::from(symbol),
-                _ => '=',
-            });
+/// The position at which Go stops in a text that is not base64.
+fn end_of_valid(text: &str) -> usize {
+    let mut symbols = symbols(text);
+    let mut count = 0;
+    while let Some((at, byte)) = symbols.next() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => count = (count + 1) % 4,
+            // After two symbols there is another `=`, and then the end.
+            b'=' if count == 2 => match symbols.next() {
+                Some((_, b'=')) => return symbols.next().map_or(text.len(), |(at, _)| at),
+                Some((next, _)) => return next - 1,
+                None => return text.len(),
+            },
+            b'=' if count == 3 => return symbols.next().map_or(text.len(), |(at, _)| at),
+            _ => return at,
         }
     }
-    out
+    text.len() - count
 }
 
 #[cfg(test)]
@@ -92,7 +56,7 @@ mod tests {
             (b"foob", "Zm9vYg=="),
             (&[0xff, 0xfe, 0xfd], "//79"),
         ] {
-            assert_eq!(encoded(bytes), text);
+            assert_eq!(LENIENT.encode(bytes), text);
             assert_eq!(decoded(text), Ok(bytes.to_vec()));
         }
     }
@@ -103,18 +67,28 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_base64_is_rejected() {
-        for text in [
-            "Z", "Zg", "Zg=", "Zg==Zg==", "Z===", "Zm9v!", " Zm9v", "=Zg=",
+    fn text_that_is_not_base64_is_rejected_where_go_stops() {
+        for (text, at) in [
+            ("Z", 0),
+            ("Zg", 0),
+            ("Zm9vZg\n", 5),
+            ("Zg=", 3),
+            ("Zg=x", 2),
+            ("Zg==Zg==", 4),
+            ("Zm8=\nZ", 5),
+            ("Z===", 1),
+            ("Zm9v!", 4),
+            (" Zm9v", 0),
+            ("=Zg=", 0),
         ] {
-            assert!(decoded(text).is_err(), "{text}");
+            assert_eq!(decoded(text), Err(at), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_survive(bytes in prop::collection::vec(any::<u8>(), 0..50)) {
-            prop_assert_eq!(decoded(&encoded(&bytes)), Ok(bytes));
+            prop_assert_eq!(decoded(&LENIENT.encode(&bytes)), Ok(bytes));
         }
     }
 }

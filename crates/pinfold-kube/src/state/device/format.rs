@@ -1,29 +1,16 @@
 //! The format of the device file as Go types. Names and order of the fields affect the checksum.
 
+use ::base64::prelude::{BASE64_STANDARD as STANDARD, Engine};
+
 use super::base64;
 use crate::go::json::{self, Json};
 use crate::go::record::{go_named, go_struct};
-use crate::go::value::{Decoder, GoKey, GoValue, Map, Slice};
-use crate::state::Checksum;
-
-go_named! {
-    /// The checksum of the other fields.
-    struct DeviceChecksumField(u64) = "checksum.Checksum"
-}
+use crate::go::value::{Decoder, GoValue, Map, Slice};
+use crate::state::checkpoint::{Checkpoint, ChecksumField};
 
 go_named! {
     /// The id of a NUMA node, -1 for none.
-    struct NodeKey(i64) = "int64"
-}
-
-impl GoKey for NodeKey {
-    fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok().map(Self)
-    }
-
-    fn name(&self) -> String {
-        self.0.to_string()
-    }
+    key struct NodeKey(i64) = "int64"
 }
 
 go_named! {
@@ -54,23 +41,24 @@ go_struct! {
     /// The whole file.
     struct DeviceCheckpointFile = "checkpoint"."Data" {
         data: DeviceCheckpointData = "Data" "Data",
-        checksum: DeviceChecksumField = "Checksum" "Checksum",
+        checksum: ChecksumField = "Checksum" "Checksum",
     }
 }
 
-impl DeviceCheckpointFile {
-    pub(super) fn checksum(&self) -> Checksum {
+impl Checkpoint for DeviceCheckpointFile {
+    fn checksum_field(&mut self) -> &mut ChecksumField {
+        &mut self.checksum
+    }
+
+    fn hashed_text(&self) -> String {
         let mut text = format!("({})", DeviceCheckpointData::type_name());
         self.data.dump(&mut text);
-        Checksum {
-            stored: self.checksum.0,
-            text,
-        }
+        text
     }
 }
 
 /// A Go byte slice: base64 in JSON, numbers in the dump; `None` is `nil`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) Option<Vec<u8>>);
 
 impl GoValue for Bytes {
@@ -97,9 +85,7 @@ impl GoValue for Bytes {
             None => out.push_str("<nil>"),
             Some(bytes) => {
                 let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
-                out.push('[');
-                out.push_str(&numbers.join(" "));
-                out.push(']');
+                out.push_str(&format!("[{}]", numbers.join(" ")));
             }
         }
     }
@@ -107,7 +93,7 @@ impl GoValue for Bytes {
     fn encode(&self, out: &mut String) {
         match &self.0 {
             None => out.push_str("null"),
-            Some(bytes) => json::push_string(out, &base64::encoded(bytes)),
+            Some(bytes) => json::push_string(out, &STANDARD.encode(bytes)),
         }
     }
 

@@ -1,20 +1,20 @@
 //! Converts between the file's types and the core's.
 
-use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
+use pinfold_core::memory::MemoryBlock;
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use super::format::{
-    ContainerEntries, FileBlock, MemoryCheckpointContent, MemoryKind, MemoryPodEntries,
-    MemoryPodEntry, MemoryTable, NodeMap, NumaNodeState,
+    ContainerEntries, FileBlock, MemoryCheckpoint, MemoryKind, MemoryPodEntries, MemoryPodEntry,
+    NodeMap, NumaNodeState,
 };
 use super::{MemoryManagerState, NumaNodeMemory};
 use crate::go::value::{Pointer, Slice};
 use crate::state::Fault;
 
-impl TryFrom<&MemoryCheckpointContent> for MemoryManagerState {
+impl TryFrom<&MemoryCheckpoint> for MemoryManagerState {
     type Error = Fault;
 
-    fn try_from(content: &MemoryCheckpointContent) -> Result<Self, Fault> {
+    fn try_from(content: &MemoryCheckpoint) -> Result<Self, Fault> {
         let mut state = Self {
             policy: content.policy_name.clone(),
             ..Self::default()
@@ -30,7 +30,7 @@ impl TryFrom<&MemoryCheckpointContent> for MemoryManagerState {
                 of_pod.insert(container.as_str().into(), memory_blocks(blocks)?);
             }
         }
-        for (pod, entry) in content.pod_entries.0.iter() {
+        for (pod, entry) in content.pod_entries.iter().flat_map(|pods| pods.0.iter()) {
             let blocks = memory_blocks(&entry.blocks)?;
             state.pods.insert(pod.as_str().into(), blocks);
         }
@@ -54,14 +54,7 @@ fn node_memory(id: i64, node: &NumaNodeState) -> Result<NumaNodeMemory, Fault> {
     };
     for (kind, table) in node.memory.iter() {
         let table = table.0.as_deref().ok_or(Fault::NullNode(id))?;
-        let table = MemoryAmounts {
-            total: table.total,
-            system_reserved: table.system_reserved,
-            allocatable: table.allocatable,
-            reserved: table.reserved,
-            free: table.free,
-        };
-        memory.memory.insert(kind.0.as_str().into(), table);
+        memory.memory.insert(kind.0.as_str().into(), *table);
     }
     Ok(memory)
 }
@@ -77,7 +70,7 @@ fn memory_blocks(blocks: &Slice<FileBlock>) -> Result<Vec<MemoryBlock>, Fault> {
     blocks.as_slice().iter().map(block).collect()
 }
 
-impl From<&MemoryManagerState> for MemoryCheckpointContent {
+impl From<&MemoryManagerState> for MemoryCheckpoint {
     fn from(state: &MemoryManagerState) -> Self {
         let nodes = state.nodes.iter();
         let containers = state.containers.iter();
@@ -99,31 +92,25 @@ impl From<&MemoryManagerState> for MemoryCheckpointContent {
                     })
                     .collect(),
             ),
-            pod_entries: MemoryPodEntries(
+            pod_entries: Some(MemoryPodEntries(
                 pods.map(|(pod, list)| {
                     let blocks = blocks(list);
                     (pod.to_string(), MemoryPodEntry { blocks })
                 })
                 .collect(),
-            ),
+            )),
+            ..Self::default()
         }
     }
 }
 
 fn node_state(node: &NumaNodeMemory) -> NumaNodeState {
-    let table = |table: &MemoryAmounts| MemoryTable {
-        total: table.total,
-        system_reserved: table.system_reserved,
-        allocatable: table.allocatable,
-        reserved: table.reserved,
-        free: table.free,
-    };
     NumaNodeState {
         assignments: node.assignments,
         memory: node
             .memory
             .iter()
-            .map(|(kind, memory)| (MemoryKind(kind.to_string()), Pointer::from(table(memory))))
+            .map(|(kind, memory)| (MemoryKind(kind.to_string()), Pointer::from(*memory)))
             .collect(),
         cells: ids(node.cells),
     }

@@ -1,35 +1,19 @@
-//! The formats of the memory file as Go types. Names and order of the fields affect the checksum.
+//! The formats of the memory file as one Go type. Names and order of the fields affect the checksum.
 
+use pinfold_core::memory::MemoryAmounts;
+
+use super::MemoryStateFormat;
 use crate::go::record::{dump_of_pointer, go_named, go_struct};
-use crate::go::value::{GoKey, GoValue, Map, Pointer, Slice};
-use crate::state::Checksum;
-
-/// The printed type name of all formats, from before formats had numbers.
-const TYPE_NAME: &str = "state.MemoryManagerCheckpoint";
-
-go_named! {
-    /// The checksum of the other fields.
-    struct MemoryChecksumField(u64) = "checksum.Checksum"
-}
+use crate::go::value::{GoValue, Map, Pointer, Slice, unmarshal};
+use crate::state::checkpoint::{Checkpoint, ChecksumField};
 
 go_named! {
     /// `memory` or `hugepages-<size>`.
-    struct MemoryKind(String) = "v1.ResourceName"
-}
-
-impl GoKey for MemoryKind {
-    fn from_name(name: &str) -> Option<Self> {
-        Some(Self(name.to_owned()))
-    }
-
-    fn name(&self) -> String {
-        self.0.clone()
-    }
+    key struct MemoryKind(String) = "v1.ResourceName"
 }
 
 go_struct! {
-    /// One kind of memory of one node.
-    struct MemoryTable = "state"."MemoryTable" {
+    impl MemoryAmounts = "state"."MemoryTable" {
         total: u64 = "TotalMemSize" "total",
         system_reserved: u64 = "SystemReserved" "systemReserved",
         allocatable: u64 = "Allocatable" "allocatable",
@@ -42,7 +26,7 @@ go_struct! {
     /// One NUMA node.
     struct NumaNodeState = "state"."NUMANodeState" {
         assignments: i64 = "NumberOfAssignments" "numberOfAssignments",
-        memory: Map<MemoryKind, Pointer<MemoryTable>> = "MemoryMap" "memoryMap",
+        memory: Map<MemoryKind, Pointer<MemoryAmounts>> = "MemoryMap" "memoryMap",
         cells: Slice<i64> = "Cells" "cells",
     }
 }
@@ -79,129 +63,48 @@ go_named! {
 }
 
 go_struct! {
-    /// Container entries only.
-    struct MemoryFormat1 = "state"."MemoryManagerCheckpointV1" {
+    /// The file; in format 1 it has no pod entries.
+    struct MemoryCheckpoint = "state"."MemoryManagerCheckpoint" {
         policy_name: String = "PolicyName" "policyName",
         nodes: NodeMap = "MachineState" "machineState",
         entries: ContainerEntries = "Entries" "entries" omitempty,
-        checksum: MemoryChecksumField = "Checksum" "checksum",
+        pod_entries: Option<MemoryPodEntries> = "PodEntries" "podEntries" omitempty,
+        checksum: ChecksumField = "Checksum" "checksum",
     }
 }
 
-go_struct! {
-    /// Pod entries and container entries.
-    struct MemoryFormat2 = "state"."MemoryManagerCheckpoint" {
-        policy_name: String = "PolicyName" "policyName",
-        nodes: NodeMap = "MachineState" "machineState",
-        entries: ContainerEntries = "Entries" "entries" omitempty,
-        pod_entries: MemoryPodEntries = "PodEntries" "podEntries" omitempty,
-        checksum: MemoryChecksumField = "Checksum" "checksum",
+impl MemoryStateFormat {
+    /// The name of its Go type.
+    pub(super) fn type_name(self) -> &'static str {
+        match self {
+            MemoryStateFormat::V1 => "state.MemoryManagerCheckpointV1",
+            MemoryStateFormat::V2 => "state.MemoryManagerCheckpoint",
+        }
     }
 }
 
-/// The fields that the formats have in common, without the checksum.
-pub(super) struct MemoryCheckpointContent {
-    pub(super) policy_name: String,
-    pub(super) nodes: NodeMap,
-    pub(super) entries: ContainerEntries,
-    pub(super) pod_entries: MemoryPodEntries,
-}
-
-impl MemoryFormat1 {
-    /// The value that the kubelet decodes into.
-    pub(super) fn new() -> Self {
-        Self {
+impl MemoryCheckpoint {
+    /// The file decoded in this format, as far as it could be, and the error.
+    pub(super) fn decoded(bytes: &[u8], format: MemoryStateFormat) -> (Self, Result<(), String>) {
+        let has_pods = format == MemoryStateFormat::V2;
+        let mut file = Self {
             nodes: NodeMap(Map::empty()),
             entries: ContainerEntries(Map::empty()),
+            pod_entries: has_pods.then(|| MemoryPodEntries(Map::empty())),
             ..Self::default()
-        }
-    }
-
-    pub(super) fn checksum(&self) -> Checksum {
-        self.checksum_under(TYPE_NAME)
-    }
-
-    /// The checksum with the format number in the type name.
-    pub(super) fn numbered_checksum(&self) -> Checksum {
-        self.checksum_under(&Self::type_name())
-    }
-
-    fn checksum_under(&self, name: &str) -> Checksum {
-        let cleared = Self {
-            checksum: MemoryChecksumField(0),
-            ..self.clone()
         };
-        Checksum {
-            stored: self.checksum.0,
-            text: dump_of_pointer(&cleared, name),
-        }
+        let read = unmarshal(bytes, &mut file, format.type_name());
+        (file, read)
     }
 }
 
-impl MemoryFormat2 {
-    /// The value that the kubelet decodes into.
-    pub(super) fn new() -> Self {
-        Self {
-            nodes: NodeMap(Map::empty()),
-            entries: ContainerEntries(Map::empty()),
-            pod_entries: MemoryPodEntries(Map::empty()),
-            ..Self::default()
-        }
+impl Checkpoint for MemoryCheckpoint {
+    fn checksum_field(&mut self) -> &mut ChecksumField {
+        &mut self.checksum
     }
 
-    pub(super) fn checksum(&self) -> Checksum {
-        let cleared = Self {
-            checksum: MemoryChecksumField(0),
-            ..self.clone()
-        };
-        Checksum {
-            stored: self.checksum.0,
-            text: dump_of_pointer(&cleared, TYPE_NAME),
-        }
-    }
-}
-
-impl From<MemoryFormat1> for MemoryCheckpointContent {
-    fn from(file: MemoryFormat1) -> Self {
-        Self {
-            policy_name: file.policy_name,
-            nodes: file.nodes,
-            entries: file.entries,
-            pod_entries: MemoryPodEntries(Map::empty()),
-        }
-    }
-}
-
-impl From<MemoryFormat2> for MemoryCheckpointContent {
-    fn from(file: MemoryFormat2) -> Self {
-        Self {
-            policy_name: file.policy_name,
-            nodes: file.nodes,
-            entries: file.entries,
-            pod_entries: file.pod_entries,
-        }
-    }
-}
-
-impl From<MemoryCheckpointContent> for MemoryFormat1 {
-    fn from(content: MemoryCheckpointContent) -> Self {
-        Self {
-            policy_name: content.policy_name,
-            nodes: content.nodes,
-            entries: content.entries,
-            checksum: MemoryChecksumField(0),
-        }
-    }
-}
-
-impl From<MemoryCheckpointContent> for MemoryFormat2 {
-    fn from(content: MemoryCheckpointContent) -> Self {
-        Self {
-            policy_name: content.policy_name,
-            nodes: content.nodes,
-            entries: content.entries,
-            pod_entries: content.pod_entries,
-            checksum: MemoryChecksumField(0),
-        }
+    /// Both formats are printed under the name from before formats had numbers.
+    fn hashed_text(&self) -> String {
+        dump_of_pointer(self, &Self::type_name())
     }
 }
