@@ -44,12 +44,12 @@ use std::path::Path;
 use options::Options;
 use stage::Stage;
 
-use crate::report::Report;
+use crate::report::{Report, Runs, Stop};
 
 /// Runs every scenario on this machine.
 pub(crate) fn run(report: &mut Report) {
     match programs::folder() {
-        Ok(folder) => inside(report, &folder, &["devices=1".to_owned()]),
+        Ok(folder) => inside(report, &folder, &[]),
         Err(problem) => report.check("agent: programs", Err(problem)),
     }
 }
@@ -87,30 +87,66 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
     let _ = fs::remove_dir_all(&folder);
 }
 
+/// A theme of the suite, and where it has to run.
+struct Theme {
+    name: &'static str,
+    run: fn(&mut Report, &mut Stage, &Options) -> Result<(), Stop>,
+    /// On a machine that others use as well, which may have few CPUs and one NUMA node: `agent`.
+    shared: Runs,
+    /// On a machine of its own with several NUMA nodes and cgroup v2, whose CPUs are slow: `agent-guest`.
+    emulated: Runs,
+}
+
+const SLOW: Runs =
+    Runs::Elsewhere("needs many containers, which take seconds each on emulated CPUs");
+const OFFLINE: Runs = Runs::Elsewhere("takes CPUs of the machine offline");
+const CLOCK: Runs = Runs::Elsewhere("sets the clock of the machine");
+const ISOLATED: Runs = Runs::Elsewhere("isolates CPUs from all other processes of the machine");
+
+/// Every theme must run in one of the two places.
+#[rustfmt::skip]
+const THEMES: [Theme; 15] = [
+    Theme { name: "kubelet", run: kubelet::run, shared: Runs::Must, emulated: Runs::Must },
+    Theme { name: "koordinator", run: koordinator::run, shared: Runs::Must, emulated: Runs::Must },
+    Theme { name: "vectors", run: vectors::run, shared: Runs::IfPossible, emulated: Runs::Must },
+    Theme { name: "reports", run: reports::run, shared: Runs::Must, emulated: SLOW },
+    Theme { name: "devices", run: devices::run, shared: Runs::Must, emulated: Runs::Must },
+    Theme { name: "drift", run: drift::run, shared: Runs::Must, emulated: SLOW },
+    Theme { name: "processes", run: processes::run, shared: Runs::Must, emulated: SLOW },
+    Theme { name: "nodes", run: nodes::run, shared: Runs::IfPossible, emulated: Runs::Must },
+    Theme { name: "takeover", run: takeover::run, shared: Runs::Must, emulated: Runs::Must },
+    Theme { name: "hotplug", run: hotplug::run, shared: OFFLINE, emulated: Runs::Must },
+    Theme { name: "clock", run: clock::run, shared: CLOCK, emulated: Runs::Must },
+    Theme { name: "partitions", run: partitions::run, shared: ISOLATED, emulated: Runs::Must },
+    Theme { name: "faults", run: faults::run, shared: Runs::Must, emulated: SLOW },
+    Theme { name: "crashes", run: crashes::run, shared: Runs::Must, emulated: SLOW },
+    Theme { name: "load", run: load::run, shared: Runs::Must, emulated: SLOW },
+];
+
 fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
-    type Theme = fn(&mut Report, &mut Stage, &Options) -> Result<(), String>;
-    let themes: [(&str, Theme); 15] = [
-        ("kubelet", kubelet::run),
-        ("koordinator", koordinator::run),
-        ("vectors", vectors::run),
-        ("reports", reports::run),
-        ("devices", devices::run),
-        ("drift", drift::run),
-        ("processes", processes::run),
-        ("nodes", nodes::run),
-        ("takeover", takeover::run),
-        ("hotplug", hotplug::run),
-        ("clock", clock::run),
-        ("partitions", partitions::run),
-        ("faults", faults::run),
-        ("crashes", crashes::run),
-        ("load", load::run),
-    ];
-    for (name, theme) in themes {
-        if options.plays(name)
-            && let Err(problem) = theme(report, stage, options)
-        {
-            report.check(format_args!("agent: {name}"), Err(problem));
+    for theme in &THEMES {
+        let runs = if options.alone {
+            theme.emulated
+        } else {
+            theme.shared
+        };
+        let name = format!("agent: {}", theme.name);
+        report.theme(name, runs, |report| match options.plays(theme.name) {
+            true => (theme.run)(report, stage, options),
+            false => Err(Stop::Skip("not asked for".to_owned())),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_theme_must_run_in_one_of_the_two_places() {
+        for theme in &THEMES {
+            let must = [theme.shared, theme.emulated].contains(&Runs::Must);
+            assert!(must, "{} may be skipped everywhere", theme.name);
         }
     }
 }

@@ -34,7 +34,7 @@ use stage::Stage;
 
 use crate::control_plane::{Queries, Scheduler};
 use crate::programs;
-use crate::report::{Report, say};
+use crate::report::{Report, Runs, Stop, say};
 
 /// The name of the scheduler that is alone.
 const STOCK: &str = "stock";
@@ -114,11 +114,18 @@ fn keep_logs(folder: &Path) {
     }
 }
 
-fn wanted(story: &str) -> bool {
-    match std::env::var(ONLY) {
-        Ok(names) => names.split(',').any(|name| name == story),
-        Err(_) => true,
-    }
+/// Runs a story unless others were asked for.
+fn story(report: &mut Report, name: &str, run: impl FnOnce(&mut Report) -> Result<(), String>) {
+    let names = std::env::var(ONLY).unwrap_or_default();
+    let is_wanted = names.is_empty() || names.split(',').any(|one| one == name);
+    report.theme(
+        format_args!("cluster: {name}"),
+        Runs::Must,
+        |report| match is_wanted {
+            true => Ok(run(report)?),
+            false => Err(Stop::Skip(format!("{ONLY} names others"))),
+        },
+    );
 }
 
 fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
@@ -134,31 +141,35 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
         extender: Some(extender.entry(&stage.plane)),
         queries: Queries::Unlimited,
     })?;
-    if wanted("replicas") {
-        played_replicas(report, stage)?;
-    }
-    if wanted("random") {
+    story(report, "replicas", |report| played_replicas(report, stage));
+    story(report, "random", |report| {
         random::run(report, stage, OURS);
-    }
-    if wanted("stories") {
+        Ok(())
+    });
+    story(report, "stories", |report| {
         stories::run(report, stage, OURS);
-    }
-    if wanted("dialects") {
+        Ok(())
+    });
+    story(report, "dialects", |report| {
         dialects::run(report, stage, OURS);
-    }
-    if wanted("faults") {
+        Ok(())
+    });
+    story(report, "faults", |report| {
         faults::run(report, stage, &mut extender, OURS);
-    }
-    if wanted("real") {
+        Ok(())
+    });
+    story(report, "real", |report| {
         real::run(report, stage, [STOCK, OURS]);
-    }
-    if wanted("scale") {
+        Ok(())
+    });
+    story(report, "scale", |report| {
         drop(extender);
         let measured = scale::measure(stage, &program, SMALL, &[Queries::Unlimited])?;
         say(measured.markdown());
         let outcome = scale::check(&measured);
         report.check("cluster: 500 nodes and 500 pods", outcome);
-    }
+        Ok(())
+    });
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::succeed;
+use crate::programs::{install_busybox, succeed};
 use cri::Cri;
 use packages::{ConfigVersion, Programs, write};
 
@@ -144,6 +144,7 @@ impl Containerd {
 
 /// Makes the image that all pods are of, as a file in a folder.
 pub(crate) fn make_image(folder: &Path) -> Result<PathBuf, String> {
+    install_busybox()?;
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     succeed(
         Command::new("sh")

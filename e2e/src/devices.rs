@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kubelet_api::device_plugin::KUBELET_SOCKET;
+use kubelet_api::device_plugin::{KUBELET_SOCKET, VERSION};
 use pinfold_core::device::{
     AdvertisedDevices, DeviceSet, PreferredAllocation, PreferredAllocationQuery,
 };
@@ -23,6 +23,7 @@ use pinfold_devices::{
     PluginManagerConfig,
 };
 
+use crate::plugin::FOLDER;
 use crate::programs::{self, succeed};
 use crate::report::{Report, equal, say};
 
@@ -67,7 +68,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     let (mut agent, mut offers) = host(folder)?;
     let start = |version: &str| Plugin::start(&python, &script, &sockets, version);
 
-    let mut plugin = start("v1beta1")?;
+    let mut plugin = start(VERSION)?;
     report.check(
         "devices: a healthy GPU on node 1 is offered by a plugin that names its socket",
         offered(&offers, &[(GPU, true), (OTHER, true)]).and_then(|offer| {
@@ -120,7 +121,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
             equal("offer after the grace period", gone.is_none(), true)
         }),
     );
-    let mut plugin = start("v1beta1")?;
+    let mut plugin = start(VERSION)?;
     report.check(
         "devices: a plugin that starts again offers its devices again",
         offered(&offers, &[(GPU, true), (OTHER, true)]).map(drop),
@@ -313,6 +314,14 @@ fn command(
     command
 }
 
+/// The program of a plugin.
+pub(crate) enum Program {
+    /// A Python with grpcio, and the script.
+    Python(PathBuf, PathBuf),
+    /// This program: `device-plugin`.
+    Own(PathBuf),
+}
+
 /// A plugin process; it ends with this value.
 pub(crate) struct Plugin {
     process: Child,
@@ -327,18 +336,23 @@ impl Plugin {
         Self::spawn(&mut command)
     }
 
-    /// A plugin with these devices, which wants a folder of this machine mounted and nothing that needs a description
-    /// of its own.
+    /// A plugin with these devices, which wants a folder of this machine mounted and no CDI device.
     pub(crate) fn start_with(
-        python: &Path,
-        script: &Path,
+        program: &Program,
         sockets: &Path,
-        version: &str,
         devices: &[String],
         folder: &Path,
     ) -> Result<Self, String> {
-        let mut command = command(python, script, sockets, version, devices);
-        command.env("PLUGIN_FOLDER", folder).env("PLUGIN_CDI", "no");
+        let mut command = match program {
+            Program::Python(python, script) => command(python, script, sockets, VERSION, devices),
+            Program::Own(own) => {
+                let mut command = Command::new(own);
+                command.arg("device-plugin").arg(sockets).arg(RESOURCE);
+                command.args(devices);
+                command
+            }
+        };
+        command.env(FOLDER, folder).env("PLUGIN_CDI", "no");
         Self::spawn(&mut command)
     }
 

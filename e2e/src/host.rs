@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use pinfold_core::cpu_set::CpuSet;
 
 use crate::programs;
-use crate::report::{Report, equal};
+use crate::report::{Report, Runs, Stop, equal};
 use crate::transcript::Transcript;
 use crate::{control_groups, crashes};
 
@@ -32,16 +32,27 @@ fn try_run(report: &mut Report) -> Result<(), String> {
     let _ = fs::remove_dir_all(&folder);
     let said = said.map_err(|error| format!("{}: {error}", folder.display()))?;
     crashes::check(report, "host", &said, &before.all, said.section("nodes")?);
-    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    if is_root {
-        control_groups(report)?;
+    report.theme("host: control groups", Runs::Must, |report| {
+        needs_root()?;
+        Ok(control_groups(report)?)
+    });
+    report.theme("host: without root", Runs::Must, |report| {
+        needs_root()?;
         let folder =
             std::env::temp_dir().join(format!("pinfold-e2e-nobody-{}", std::process::id()));
         let checked = as_nobody(&folder, &pinfold, &before);
         let _ = fs::remove_dir_all(&folder);
         report.check("host: a user who is not root is held by affinity", checked);
-    }
+        Ok(())
+    });
     Ok(())
+}
+
+fn needs_root() -> Result<(), Stop> {
+    match fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        true => Ok(()),
+        false => Err(Stop::Skip("needs root".to_owned())),
+    }
 }
 
 /// Changes groups of its own in the machine's hierarchy, of whatever generation that is.

@@ -16,6 +16,7 @@ mod nri;
 mod numa;
 mod page;
 mod placement;
+mod plugin;
 mod pod_resources;
 mod programs;
 mod report;
@@ -25,67 +26,90 @@ mod transcript;
 
 use std::process::ExitCode;
 
-use report::Report;
+use report::{Report, Runs};
 
-/// What can be run.
-const SUITES: [&str; 11] = [
-    "host",
-    "numa",
-    "nri",
-    "devices",
-    "api",
-    "agent",
-    "agent-guest",
-    "agent-bench",
-    "helm",
-    "cluster",
-    "cluster-bench",
+/// The suites in the order of `all`, which leaves out the benchmarks.
+const SUITES: [(&str, Kind); 11] = [
+    ("host", Kind::Test),
+    ("numa", Kind::Test),
+    ("nri", Kind::Test),
+    ("devices", Kind::Test),
+    ("api", Kind::Test),
+    ("helm", Kind::Test),
+    ("agent", Kind::Test),
+    ("agent-guest", Kind::Test),
+    ("cluster", Kind::Test),
+    ("agent-bench", Kind::Bench),
+    ("cluster-bench", Kind::Bench),
 ];
 
+/// What a suite is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Test,
+    Bench,
+}
+
 fn main() -> ExitCode {
-    let suites: Vec<String> = std::env::args().skip(1).collect();
-    let mut report = Report::default();
-    if let [inside, programs, options @ ..] = suites.as_slice()
-        && inside == "agent-inside"
-    {
-        agent::inside(&mut report, programs.as_ref(), options);
-        return report.finish();
-    }
-    if let [word, socket] = suites.as_slice()
-        && word == "pod-resources"
-    {
-        return match pod_resources::print(socket.as_ref()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(problem) => {
-                report::say(format_args!("problem: {problem}"));
-                ExitCode::FAILURE
-            }
-        };
-    }
-    // Its guest needs one CPU: with others to run, it begins first and is waited for in its turn.
-    let beside = suites.len() > 1 && suites.iter().any(|suite| suite == "agent-guest");
-    let mut guest = beside.then(agent::guest::start);
-    for suite in &suites {
-        match suite.as_str() {
-            "host" => host::run(&mut report),
-            "numa" => numa::run(&mut report),
-            "nri" => nri::run(&mut report),
-            "devices" => devices::run(&mut report),
-            "api" => api::run(&mut report),
-            "agent" => agent::run(&mut report),
-            "agent-guest" => match guest.take() {
-                Some(guest) => guest.finish(&mut report),
-                None => agent::guest::run(&mut report),
-            },
-            "agent-bench" => agent::bench(&mut report),
-            "helm" => helm::run(&mut report),
-            "cluster" => cluster::run(&mut report),
-            "cluster-bench" => cluster::bench(&mut report),
-            other => report.check(
-                other,
-                Err(format!("no such suite; there are {}", SUITES.join(", "))),
-            ),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut report = Report::new(report::is_ci());
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["agent-inside", programs, ..] => {
+            agent::inside(&mut report, programs.as_ref(), &words[2..]);
         }
+        ["device-plugin", ..] => return ending(plugin::run(&words[1..])),
+        ["pod-resources", socket] => return ending(pod_resources::print(socket.as_ref())),
+        ["all"] => run_suites(&mut report, &all()),
+        ref suites => run_suites(&mut report, suites),
     }
     report.finish()
+}
+
+/// The exit code of a program that is not a suite.
+fn ending(outcome: Result<(), String>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            report::say(format_args!("problem: {problem}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Every suite that tests.
+fn all() -> Vec<&'static str> {
+    let tests = SUITES.iter().filter(|(_, kind)| *kind == Kind::Test);
+    tests.map(|(name, _)| *name).collect()
+}
+
+fn run_suites(report: &mut Report, suites: &[&str]) {
+    // Its emulated machine needs one CPU: with other suites to run, it boots first and is waited for in its turn.
+    let beside = suites.len() > 1 && suites.contains(&"agent-guest");
+    let mut guest = beside.then(agent::guest::start);
+    for suite in suites {
+        report.theme(suite, Runs::Must, |report| {
+            match *suite {
+                "host" => host::run(report),
+                "numa" => numa::run(report),
+                "nri" => nri::run(report),
+                "devices" => devices::run(report),
+                "api" => api::run(report),
+                "agent" => agent::run(report),
+                "agent-guest" => match guest.take() {
+                    Some(guest) => guest.finish(report),
+                    None => agent::guest::run(report),
+                },
+                "agent-bench" => agent::bench(report),
+                "helm" => helm::run(report),
+                "cluster" => cluster::run(report),
+                "cluster-bench" => cluster::bench(report),
+                _ => {
+                    let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
+                    let names = names.join(", ");
+                    return Err(format!("no such suite; there are all, {names}").into());
+                }
+            }
+            Ok(())
+        });
+    }
 }

@@ -106,26 +106,39 @@ pub(crate) fn needs_loader(elf: &[u8]) -> bool {
     count == 0 || (0..count).any(|index| header(index).is_none_or(|kind| kind == INTERPRETER))
 }
 
+/// Debian's package of busybox: the shell of emulated machines, and the image of all pods.
+const BUSYBOX: (&str, &str) = ("/bin/busybox", "busybox-static");
+
 /// Installs what an emulated machine needs and is not here yet.
 pub(crate) fn install_emulator() -> Result<(), String> {
-    let there = ["/usr/bin/qemu-system-x86_64", "/bin/busybox"]
-        .iter()
-        .all(|path| Path::new(path).exists());
-    if there && crate::guest::kernel().is_ok() {
+    install(&[BUSYBOX, ("/usr/bin/qemu-system-x86_64", "qemu-system-x86")])?;
+    match crate::guest::kernel() {
+        Ok(_) => Ok(()),
+        Err(_) => install(&[("", "linux-image-amd64")]),
+    }
+}
+
+/// Installs busybox if it is not here yet.
+pub(crate) fn install_busybox() -> Result<(), String> {
+    install(&[BUSYBOX])
+}
+
+/// Installs the packages of files that are not here.
+fn install(files: &[(&str, &str)]) -> Result<(), String> {
+    let missing = files.iter().filter(|(file, _)| !Path::new(file).exists());
+    let missing: Vec<&str> = missing.map(|(_, package)| *package).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    say("installing QEMU, a kernel and busybox");
+    say(format_args!("installing {}", missing.join(", ")));
     let apt = || {
         let mut apt = Command::new("apt-get");
         apt.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq");
         apt
     };
     succeed(apt().arg("update"))?;
-    succeed(
-        apt()
-            .args(["install", "-y", "--no-install-recommends"])
-            .args(["qemu-system-x86", "linux-image-amd64", "busybox-static"]),
-    )
+    let options = ["install", "-y", "--no-install-recommends"];
+    succeed(apt().args(options).args(missing))
 }
 
 /// Runs a command; its error output is the error.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use pinfold_cluster::koordinator::amounts::{Amounts, NodeAmounts};
+use pinfold_cluster::koordinator::ledger::{Allocation, KoordinatorLedger};
+use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_cluster::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
+use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, Priority};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::koordinator::amounts::{Amounts, NodeAmounts};
-use pinfold_core::koordinator::ledger::{Allocation, KoordinatorLedger};
-use pinfold_core::koordinator::node::{KoordinatorNode, KoordinatorReport};
-use pinfold_core::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
-use pinfold_core::koordinator::qos::{self, KoordinatorQos, Priority};
 use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::settings::Settings;
@@ -138,7 +138,7 @@ impl Classes {
     /// What Koordinator's scheduler would choose.
     fn choose(&self, demand: &PodDemand) -> Result<Option<Allocation>, String> {
         let args = KoordinatorArgs::default();
-        let told = |rejection: pinfold_core::koordinator::rejection::KoordinatorRejection| {
+        let told = |rejection: pinfold_cluster::koordinator::rejection::KoordinatorRejection| {
             rejection.to_string()
         };
         let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(told)? else {

@@ -10,15 +10,12 @@ use super::rules::kubelet as rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::programs::succeed;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// Plays it, where nobody else needs the clock.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
-    if !options.alone {
-        return Ok(());
-    }
+/// Runs the theme.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let mut scene = Scene::open(stage, &rules("restricted", "container"))?;
     let outcome = play(&mut scene);
     if outcome.is_err() {

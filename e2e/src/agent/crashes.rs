@@ -20,7 +20,7 @@ use super::rules;
 use super::stage::Stage;
 use crate::containerd::cri::{Cri, FOREVER, Pod};
 use crate::containerd::eventually;
-use crate::report::{Report, equal, say};
+use crate::report::{Report, Stop, equal, say};
 
 /// Kills between two looks at everything.
 const BATCH: u32 = 25;
@@ -30,7 +30,7 @@ const LIFE: u64 = 350;
 const CROWD: usize = 4;
 
 /// Plays it.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let folder = stage.fresh();
     let setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
     say(format_args!("agent: crashes with seed {}", options.seed));

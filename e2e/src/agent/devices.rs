@@ -16,38 +16,37 @@ use super::scene::Scene;
 use super::stage::Stage;
 use crate::containerd::cri::{FOREVER, Pod};
 use crate::containerd::eventually;
-use crate::devices::{PLUGIN, Plugin, RESOURCE, python};
-use crate::report::{Report, equal};
+use crate::devices::{PLUGIN, Plugin, Program, RESOURCE, python};
+use crate::report::{Report, Runs, Stop, equal};
 
 /// Devices: both on the last NUMA node.
 const DEVICES: [&str; 2] = ["card-0", "card-1"];
 
-/// Plays it, where it is asked for: the plugin needs Python.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
-    if !options.devices {
-        return Ok(());
-    }
-    let python = python()?;
+/// The check that needs several NUMA nodes.
+const BESIDE: &str =
+    "agent: devices: CPUs are on the NUMA node of the device, or the pod is rejected";
+
+/// Runs the theme: with a plugin in Python on another gRPC, or in an emulated machine with one of our own.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let folder = stage.fresh();
     let sockets = folder.join("device-plugins");
     fs::create_dir_all(folder.join("library")).map_err(|error| error.to_string())?;
-    let script = folder.join("plugin.py");
-    kernel::write(&script, PLUGIN)?;
+    let program = match options.alone {
+        true => Program::Own(std::env::current_exe().map_err(|error| error.to_string())?),
+        false => {
+            let script = folder.join("plugin.py");
+            kernel::write(&script, PLUGIN)?;
+            Program::Python(python()?, script)
+        }
+    };
     let mut setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
     let directory = sockets.display();
     setup.more += &format!("\ndevices: {{managePlugins: true, pluginDirectory: {directory}}}");
     let scene = Scene::with(stage, &setup, &folder)?;
-    let node = home()?;
+    let (node, cpus) = home()?;
     let start = || {
         let devices = DEVICES.map(|id| format!("{id}:Healthy:{node}"));
-        Plugin::start_with(
-            &python,
-            &script,
-            &sockets,
-            "v1beta1",
-            &devices,
-            &folder.join("library"),
-        )
+        Plugin::start_with(&program, &sockets, &devices, &folder.join("library"))
     };
     let plugin = start()?;
     let mut story = Story {
@@ -56,9 +55,21 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
         running: Vec::new(),
     };
     report.check(
-        "agent: devices: a container gets its device, what its plugin wants, and CPUs beside it",
+        "agent: devices: a container gets its device and what its plugin wants",
         story.given(&folder),
     );
+    let runs = match options.alone {
+        true => Runs::Must,
+        false => Runs::IfPossible,
+    };
+    report.theme(BESIDE, runs, |report| {
+        let (machine, _) = oracle::machine()?;
+        if machine.online().is_subset(&cpus) {
+            return Err(Stop::Skip("all CPUs are on one NUMA node".to_owned()));
+        }
+        report.check(BESIDE, story.beside(&cpus));
+        Ok(())
+    });
     report.check(
         "agent: devices: an unhealthy device is not handed out",
         story.unhealthy(node),
@@ -84,16 +95,14 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     Ok(())
 }
 
-/// The last NUMA node with CPUs.
-fn home() -> Result<u32, String> {
+/// The last NUMA node with CPUs, and its CPUs.
+fn home() -> Result<(u32, CpuSet), String> {
     let (machine, _) = oracle::machine()?;
-    let last = machine
-        .nodes()
-        .iter()
-        .rev()
-        .find(|node| !node.cores.is_empty());
-    last.map(|node| node.id.get())
-        .ok_or_else(|| "no NUMA node has CPUs".to_owned())
+    let mut nodes = machine.nodes().iter().rev();
+    let last = nodes.find(|node| !node.cores.is_empty());
+    let last = last.ok_or("no NUMA node has CPUs")?;
+    let threads = last.cores.iter().flat_map(|core| core.threads.iter());
+    Ok((last.id.get(), threads.copied().collect()))
 }
 
 struct Story<'a> {
@@ -104,7 +113,9 @@ struct Story<'a> {
 
 fn pod(name: &str, milli: i64, count: u32) -> PodPlan {
     let mut main = ContainerPlan::guaranteed("main", milli, 16);
-    main.others.insert(RESOURCE.to_owned(), count.to_string());
+    if count > 0 {
+        main.others.insert(RESOURCE.to_owned(), count.to_string());
+    }
     PodPlan::new(name, vec![main])
 }
 
@@ -167,26 +178,34 @@ impl Story<'_> {
         let written = cri.exec(&id, "echo x >/usr/lib/plugin/file || echo no")?;
         equal("the mount is read-only", written.as_str(), "no")?;
         let seen = self.scene.stage.groups.look(&group)?;
-        let (machine, _) = oracle::machine()?;
-        let node = machine
-            .nodes()
-            .iter()
-            .find(|node| node.id.get() == home().unwrap_or(0));
-        let cores = node.into_iter().flat_map(|node| &node.cores);
-        let beside: CpuSet = cores
-            .flat_map(|core| core.threads.iter().copied())
-            .collect();
-        equal(
-            "CPUs are beside the device",
-            seen.cpus.is_subset(&beside),
-            true,
-        )?;
         equal("CPUs", seen.cpus.len(), 1)?;
         let listed = reports::reader(&self.scene).get("e2e", "first");
         let listed = listed.map_err(|error| error.to_string())?;
         let devices = listed.containers.iter().flat_map(|one| &one.devices);
         let ids: Vec<&String> = devices.flat_map(|device| &device.device_ids).collect();
         equal("devices in the report", ids, vec![&DEVICES[1].to_owned()])
+    }
+
+    /// The first pod's CPU is one of these. A pod with a device that needs all of them is rejected, since the first pod
+    /// holds one; without the device it is admitted, on another NUMA node.
+    fn beside(&mut self, node: &CpuSet) -> Result<(), String> {
+        let (plan, _, id) = self.running.first().ok_or("no pod runs")?;
+        let root = self.scene.stage.containerd.cgroup();
+        let group = format!("{}/{id}", plan.group(root)?);
+        let seen = self.scene.stage.groups.look(&group)?.cpus;
+        equal(
+            &format!("{seen} is on the NUMA node of the device, {node}"),
+            seen.is_subset(node),
+            true,
+        )?;
+        let milli = i64::try_from(node.len()).unwrap_or(0) * 1000;
+        for (count, expected) in [(1, 409), (0, 201)] {
+            let whole = pod("whole", milli, count);
+            let (code, said) = self.agent().ask("POST", "/v1/pods", &whole.manifest())?;
+            self.release(&whole)?;
+            equal(&format!("{count} devices: {said}"), code, expected)?;
+        }
+        Ok(())
     }
 
     fn unhealthy(&mut self, node: u32) -> Result<(), String> {

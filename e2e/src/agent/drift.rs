@@ -12,10 +12,10 @@ use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::cri::Resources;
 use crate::containerd::eventually;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 /// Plays it.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let mut scene = Scene::open(stage, &rules::kubelet("single-numa-node", "container"))?;
     let own = PodPlan::guaranteed("own", 1000, 16);
     let sharing = PodPlan::guaranteed("sharing", 200, 16);
@@ -49,7 +49,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     );
     let outcome = reloaded(&mut scene);
     report.check("agent: a changed file is read again on SIGHUP", outcome);
-    scene.clear().inspect_err(|_| scene.abandon())
+    Ok(scene.clear().inspect_err(|_| scene.abandon())?)
 }
 
 fn count(scene: &Scene<'_>) -> Result<f64, String> {

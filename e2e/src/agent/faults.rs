@@ -22,7 +22,7 @@ use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::eventually;
 use crate::programs::succeed;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 /// The exit code of programs whose surroundings are not as they should be.
 const ENVIRONMENT: Option<i32> = Some(3);
@@ -32,7 +32,7 @@ const FLOODED: u64 = 20 * 1024;
 type Story = fn(&mut Stage) -> Result<(), String>;
 
 /// Plays every fault.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let stories: [(&str, Story); 8] = [
         (
             "a runtime that restarts is met again, and nobody moves",

@@ -11,13 +11,10 @@ use super::rules::kubelet as rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::eventually;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
-/// Plays it, where CPUs may go offline.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
-    if !options.alone {
-        return Ok(());
-    }
+/// Runs the theme.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let mut scene = Scene::open(stage, &rules("restricted", "container"))?;
     let mut offline = Offline(None);
     let outcome = play(&mut scene, &mut offline);

@@ -13,7 +13,7 @@ use super::scene::Known;
 use super::stage::Stage;
 use crate::containerd::cri::{FOREVER, Pod, Resources};
 use crate::containerd::{PATIENCE, eventually};
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 const STATUS: &str = "scheduling.koordinator.sh/resource-status";
 const GENERATION: &str = "pinfold.dev/generation";
@@ -22,7 +22,7 @@ const GENERATION: &str = "pinfold.dev/generation";
 type Story = fn(&mut Node<'_>) -> Result<(), String>;
 
 /// Plays it with pods that are known beforehand, and with pods that are not.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let ways = [
         (Known::FromTheRuntime, "known from the runtime"),
         (Known::Beforehand, "known beforehand"),

@@ -7,7 +7,7 @@ use super::pods::{ContainerPlan, Kind, PodPlan};
 use super::rules::kubelet as rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 const POLICIES: [&str; 4] = ["none", "best-effort", "restricted", "single-numa-node"];
 const SCOPES: [&str; 2] = ["container", "pod"];
@@ -17,7 +17,7 @@ const WAYS: [(Known, &str); 2] = [
 ];
 
 /// Plays the story under every policy and scope.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let room = Room::find()?;
     let mut chance = Chance::new(options.seed);
     let plays = |policy: &&str| {

@@ -16,7 +16,7 @@ use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::cri::{FOREVER, Pod};
 use crate::containerd::eventually;
-use crate::report::{Report, equal, say};
+use crate::report::{Report, Stop, equal, say};
 
 /// Clients of the runtime at a time.
 const CLIENTS: u32 = 4;
@@ -115,7 +115,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
 }
 
 /// Plays both.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let measured = storm(stage, options.storm);
     if let Ok(measured) = &measured {
         say(format_args!("agent: {}", told(measured)));

@@ -7,12 +7,12 @@ use super::pods::{ContainerPlan, PodPlan};
 use super::rules::kubelet as rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
-/// Plays it, where there are several.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+/// Runs the theme on a machine with several NUMA nodes.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     if oracle::machine()?.0.nodes().len() < 2 {
-        return Ok(());
+        return Err(Stop::Skip("this machine has one NUMA node".to_owned()));
     }
     let room = Room::find()?;
     let mut scene = Scene::open(stage, &rules("single-numa-node", "pod"))?;

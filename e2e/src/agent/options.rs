@@ -13,17 +13,15 @@ pub(crate) struct Options {
     pub(crate) soak: u64,
     /// At most so many vectors of the kubelet.
     pub(crate) vectors: usize,
-    /// Whether a device plugin in Python can be run.
-    pub(crate) devices: bool,
-    /// What chance begins with.
+    /// The seed of everything random.
     pub(crate) seed: u64,
     /// The themes to play; all if empty.
     pub(crate) only: Vec<String>,
     /// The policies of the kubelet to play; all if empty.
     pub(crate) policies: Vec<String>,
-    /// Whether nobody else needs this machine: its CPUs may go offline, and its clock may jump.
+    /// Whether the machine runs nothing else: its CPUs may go offline, and its clock may be set.
     pub(crate) alone: bool,
-    /// Whether stories that others tell at length are told in a few pods.
+    /// Whether themes that `agent` runs at length run with a few pods.
     pub(crate) brief: bool,
 }
 
@@ -34,7 +32,6 @@ impl Default for Options {
             storm: 60,
             soak: 20,
             vectors: 40,
-            devices: false,
             seed: 20_260_730,
             only: Vec::new(),
             policies: Vec::new(),
@@ -60,7 +57,6 @@ impl Options {
                 "storm" => options.storm = small()?,
                 "soak" => options.soak = number()?,
                 "vectors" => options.vectors = usize::try_from(number()?).unwrap_or(usize::MAX),
-                "devices" => options.devices = number()? > 0,
                 "seed" => options.seed = number()?,
                 "only" => options.only = value.split(',').map(str::to_owned).collect(),
                 "policies" => options.policies = value.split(',').map(str::to_owned).collect(),
@@ -68,7 +64,7 @@ impl Options {
                 "brief" => options.brief = true,
                 _ => {
                     return Err(format!(
-                        "{word}: there are kills, storm, soak, vectors, devices, seed, only, policies, alone and brief"
+                        "{word}: there are kills, storm, soak, vectors, seed, only, policies, alone and brief"
                     ));
                 }
             }

@@ -11,14 +11,14 @@ use super::rules::kubelet as rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::eventually;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Plays it, where nobody minds that CPUs are missing for a while and the kernel can do it.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), String> {
-    if !options.alone || !Path::new(ROOT).join("cgroup.controllers").exists() {
-        return Ok(());
+/// Runs the theme on a machine with cgroup v2.
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
+    if !Path::new(ROOT).join("cgroup.controllers").exists() {
+        return Err(Stop::Skip("cpuset partitions need cgroup v2".to_owned()));
     }
     let folder = stage.fresh();
     let mut setup = stage.setup(&folder, &rules("restricted", "container"));

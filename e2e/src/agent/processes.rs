@@ -13,10 +13,10 @@ use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::eventually;
 use crate::programs::succeed;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 /// Plays it.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let mut scene = Scene::open(stage, &rules::kubelet("single-numa-node", "container"))?;
     let family = Family::start()?;
     let outcome = play(&mut scene, &family);

@@ -13,10 +13,10 @@ use super::rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
 use crate::containerd::eventually;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 /// Plays it.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let mut scene = Scene::open(stage, &rules::kubelet("restricted", "container"))?;
     let reader = reader(&scene);
     let app = ContainerPlan::guaranteed;
@@ -46,7 +46,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     scene.go("steps")?;
     let outcome = agrees_soon(&scene, &reader);
     report.check("agent: a pod that left is not listed", outcome);
-    scene.clear().inspect_err(|_| scene.abandon())
+    Ok(scene.clear().inspect_err(|_| scene.abandon())?)
 }
 
 /// A client of the agent's pod resources.

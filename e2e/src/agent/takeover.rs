@@ -20,10 +20,10 @@ use super::stage::Stage;
 use crate::containerd::cri::{FOREVER, Pod};
 use crate::containerd::eventually;
 use crate::programs::said_by;
-use crate::report::{Report, equal};
+use crate::report::{Report, Stop, equal};
 
 /// Plays mirror mode and both phases.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), String> {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let (machine, _) = oracle::machine()?;
     let online = machine.online().clone();
     let mut node = Taken::new(stage, online.clone(), "kubelet");
