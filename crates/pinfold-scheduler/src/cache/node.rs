@@ -42,6 +42,8 @@ pub struct NodeEntry {
     pub stale: bool,
     /// Whether the report lacks pods with an assignment.
     pub has_unreported: bool,
+    /// When the last pod of the node was deleted, while further deletions are expected.
+    pub(super) last_deletion: Option<Instant>,
     /// Unreported pods whose placement is unknown until the report lists them.
     pub uncertain: BTreeSet<PodUid>,
     /// The headroom for further pods; `None` if the report does not list pods.

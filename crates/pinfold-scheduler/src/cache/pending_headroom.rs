@@ -7,8 +7,14 @@
 //! while a node has unreported pods, a further pod is reserved there only if a single NUMA node has room for all of
 //! them together: wherever the others are placed, and whichever pods are deleted, that NUMA node has room for it.
 //! Otherwise the node is rejected until its next report.
+//!
+//! A pod of several containers can be rejected for the same reason without any unreported pod, because the kubelet
+//! admits its containers one by one: a deletion can move the first container to where the second one had room. Deletions
+//! come in bursts, so such a pod needs headroom as well for [`SETTLE_TIME`] after each. A deletion that no other one
+//! announces can still reject it: no scheduler in front of a kubelet can rule that out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
@@ -20,14 +26,23 @@ use super::node::NodeEntry;
 use super::pod_info::PodInfo;
 use crate::config::Fallback;
 
-/// An upper bound of what a pod can take: the sum over all its containers, init containers included.
+/// How long after a deletion on a node further deletions are expected there.
+pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// An upper bound of what a pod can take.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MaxDemand(BTreeMap<ResourceName, i64>);
+pub(crate) struct MaxDemand {
+    /// The sum over all its containers, init containers included.
+    sum: BTreeMap<ResourceName, i64>,
+    /// Whether it has several containers, which a kubelet admits one by one.
+    has_several_containers: bool,
+}
 
 impl MaxDemand {
     /// The demand of a pod, with the CPUs of each container rounded up.
     pub(crate) fn of(info: &PodInfo) -> Self {
         let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
+        let has_several_containers = info.request.pod().all_containers().nth(1).is_some();
         for container in info.request.pod().all_containers() {
             for (name, amount) in &container.requests {
                 let sum = all.entry(name.clone()).or_default();
@@ -43,7 +58,10 @@ impl MaxDemand {
             let sum = all.entry(name.clone()).or_default();
             *sum = whole.max(*sum);
         }
-        Self(all)
+        Self {
+            sum: all,
+            has_several_containers,
+        }
     }
 }
 
@@ -84,7 +102,7 @@ impl Headroom {
     pub(super) fn take(&mut self, demand: &MaxDemand) {
         for node in &mut self.left {
             for (name, left) in node {
-                let requested = demand.0.get(name).copied().unwrap_or(0);
+                let requested = demand.sum.get(name).copied().unwrap_or(0);
                 *left = left.saturating_sub(requested);
             }
         }
@@ -94,7 +112,7 @@ impl Headroom {
     fn has_room_for(&self, demand: &MaxDemand) -> bool {
         let mut nodes = self.left.iter();
         nodes.any(|node| {
-            let requested = demand.0.iter();
+            let requested = demand.sum.iter();
             let mut requested = requested.filter(|(name, _)| self.numa_resources.contains(*name));
             requested.all(|(name, amount)| node.get(name).is_some_and(|left| left >= amount))
         })
@@ -102,10 +120,12 @@ impl Headroom {
 }
 
 impl NodeEntry {
-    /// Whether the node has headroom for a pod. True without unreported pods, and for reports that do not list pods, of
-    /// which the headroom is unknown.
+    /// Whether the node has headroom for a pod. True without unreported pods and recent deletions, and for reports that do
+    /// not list pods, of which the headroom is unknown.
     pub(crate) fn has_headroom_for(&self, demand: &MaxDemand) -> bool {
-        let headroom = self.headroom.as_ref().filter(|_| self.has_unreported);
+        let is_needed =
+            self.has_unreported || (demand.has_several_containers && self.last_deletion.is_some());
+        let headroom = self.headroom.as_ref().filter(|_| is_needed);
         headroom.is_none_or(|headroom| headroom.has_room_for(demand))
     }
 }
@@ -122,6 +142,17 @@ impl Cache {
         let record = self.nodes.get_mut(node);
         if let Some(headroom) = record.and_then(|record| record.headroom.as_mut()) {
             headroom.take(&MaxDemand::of(info));
+        }
+    }
+
+    /// Ends the settle time of nodes whose last deletion is long enough ago.
+    pub(super) fn end_settle_times(&mut self, now: Instant) {
+        for (name, record) in &mut self.nodes {
+            let has_settled = |at: Instant| now.saturating_duration_since(at) >= SETTLE_TIME;
+            if record.last_deletion.is_some_and(has_settled) {
+                record.last_deletion = None;
+                self.changed.insert(name.clone());
+            }
         }
     }
 }

@@ -44,7 +44,9 @@ pub enum ReserveError {
     #[error("the pod was deleted")]
     PodDeleted,
     /// The pod fits, but may not if another pod is deleted first.
-    #[error("the node has to report its newly bound pods first")]
+    #[error(
+        "the node has to report its newly bound pods first, or pods of it were deleted just now"
+    )]
     NoHeadroom,
     /// The node rejects the pod.
     #[error("{}", crate::extender::reason::of(.0))]
@@ -190,7 +192,7 @@ impl Cache {
             record.misplaced.retain(|other| other != pod);
         }
         if cause == RemovalCause::Deleted {
-            self.mark_uncertain(node);
+            self.record_deletion(node, now);
         }
         self.changed.insert(node.clone());
         // The kubelet never sees a pod that was not bound: later pods are placed again without it, and its headroom is

@@ -51,13 +51,14 @@ impl Cache {
                 || self.pods_listed_at.is_some_and(|listed| listed > received))
     }
 
-    /// Marks the placements of a node's unreported pods as uncertain, because a pod of the node was deleted: the
+    /// Records that a pod of a node was deleted. The placements of unreported pods are uncertain from now on: the
     /// kubelet may have admitted them before that or after, which leads to different placements. A report that lists
     /// them clears it.
-    pub(super) fn mark_uncertain(&mut self, name: &NodeName) {
+    pub(super) fn record_deletion(&mut self, name: &NodeName, now: Instant) {
         let Some(record) = self.nodes.get_mut(name) else {
             return;
         };
+        record.last_deletion = Some(now);
         let pods = record.pods.values();
         let unlisted = pods.filter(|uid| record.lists(uid) == Some(false));
         let unlisted: Vec<PodUid> = unlisted.cloned().collect();
@@ -126,6 +127,7 @@ impl Cache {
     /// count further pods by now. To be called about once a second.
     pub fn tick(&mut self, now: Instant) {
         self.expire_reservations(now);
+        self.end_settle_times(now);
         let unreported = self
             .nodes
             .iter()

@@ -211,7 +211,7 @@ impl Cache {
             .map(|(name, _)| name.clone())
             .collect();
         for name in names {
-            self.mark_uncertain(&name);
+            self.record_deletion(&name, now);
             self.rebuild(&name, now);
         }
     }

@@ -92,8 +92,8 @@ impl RejectionClass {
 
 /// The report of the node lacks running pods.
 pub const STALE_REPORT: &str = "node(s) whose NUMA report is out of date";
-/// The report of the node lacks bound pods, and whether the pod fits depends on their placement.
-pub const NO_HEADROOM: &str = "node(s) that have to report newly bound pods first";
+/// The report of the node lacks bound pods or pods were just deleted, and whether the pod fits depends on them.
+pub const NO_HEADROOM: &str = "node(s) whose bound or deleted pods have to settle first";
 /// The report of the node cannot be used.
 pub const INVALID_REPORT: &str = "node(s) whose NUMA report is invalid";
 /// The node has no report.

@@ -589,3 +589,58 @@ fn headroom_is_not_required_where_stale_reports_pass() {
         cache.reserve(&info, &"a".into(), now).expect("free");
     }
 }
+
+/// A Guaranteed pod of two containers, with CPUs and memory of each.
+fn two_containers(uid: &str, amounts: [(u32, &str); 2]) -> Arc<PodInfo> {
+    let mut pod = super::pod_json(uid, 1, "1Gi", None, "Pending");
+    let containers = amounts.map(|(cpus, memory)| {
+        let amounts = serde_json::json!({ "cpu": cpus.to_string(), "memory": memory });
+        serde_json::json!({
+            "name": format!("c{cpus}"), "image": "i",
+            "resources": { "requests": amounts, "limits": amounts },
+        })
+    });
+    pod["spec"]["containers"] = containers.to_vec().into();
+    pod_info::parse(pod).expect("a pod").info
+}
+
+#[test]
+fn a_pod_of_several_containers_waits_until_a_burst_of_deletions_is_over() {
+    let now = Instant::now();
+    let mut node = TestNode::new("a", "single-numa-node", "container");
+    // Free afterwards: one CPU and 5 GiB on NUMA node 0, no CPU and 1 GiB on NUMA node 1.
+    for (uid, cpus, memory) in [
+        ("p", 1, "1Gi"),
+        ("q", 1, "1Gi"),
+        ("r", 2, "6Gi"),
+        ("s", 2, "1Gi"),
+    ] {
+        let info = observed_pod(uid, cpus, memory, Some("a"), "Running").info;
+        assert!(node.admit(info.request.pod()));
+    }
+    let mut cache = cache(&[&node], now);
+    for (uid, cpus, memory) in [
+        ("p", 1, "1Gi"),
+        ("q", 1, "1Gi"),
+        ("r", 2, "6Gi"),
+        ("s", 2, "1Gi"),
+    ] {
+        cache.apply_pod(observed_pod(uid, cpus, memory, Some("a"), "Running"), now);
+    }
+    let pair = two_containers("pair", [(2, "1Gi"), (1, "5Gi")]);
+    let single = observed_pod("single", 2, "1Gi", None, "Pending").info;
+    node.terminate(&"s".into());
+    cache.delete_pod(&"s".into(), now);
+    // The kubelet would admit it now, but not if another pod is deleted first.
+    assert!(node.would_admit(pair.request.pod()));
+    let verdict = |cache: &mut Cache, info: &Arc<PodInfo>| cache.filter(info, &["a"]).remove(0);
+    let no_headroom =
+        NodeVerdict::Rejected(RejectionClass::NoHeadroom, reason::NO_HEADROOM.to_owned());
+    assert_eq!(verdict(&mut cache, &pair), no_headroom);
+    assert_eq!(verdict(&mut cache, &single), NodeVerdict::Fits);
+    cache.tick(now + seconds(3));
+    assert_eq!(verdict(&mut cache, &pair), NodeVerdict::Fits);
+    node.terminate(&"p".into());
+    cache.delete_pod(&"p".into(), now + seconds(3));
+    assert!(!node.would_admit(pair.request.pod()));
+}
