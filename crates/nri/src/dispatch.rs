@@ -277,17 +277,17 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
 }
 
 /// The events that a runtime supports. Events beyond the eleventh were added in NRI 0.10, which
-/// containerd has since 2.2 and CRI-O since 1.34; runtimes send their NRI version since NRI 0.12.
+/// containerd has since 2.2. CRI-O 1.34 has a version shortly before it, without the validation of
+/// adjustments. Runtimes send their NRI version since NRI 0.12.
 fn known_events(runtime: &ConfigureRequest) -> Events {
-    let newer = match runtime.runtime_name.as_str() {
-        _ if !runtime.nri_version.is_empty() => true,
-        "containerd" => release(&runtime.runtime_version) >= (2, 2),
-        "cri-o" => release(&runtime.runtime_version) >= (1, 34),
-        _ => false,
-    };
-    match newer {
-        true => Events::ALL,
-        false => Events::SINCE_THE_BEGINNING,
+    let release = release(&runtime.runtime_version);
+    match runtime.runtime_name.as_str() {
+        _ if !runtime.nri_version.is_empty() => Events::ALL,
+        "containerd" if release >= (2, 2) => Events::ALL,
+        "cri-o" if release >= (1, 34) => {
+            Events::ALL.without(Event::ValidateContainerAdjustment.into())
+        }
+        _ => Events::SINCE_THE_BEGINNING,
     }
 }
 

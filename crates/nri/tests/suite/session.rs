@@ -270,7 +270,7 @@ fn events_that_a_runtime_does_not_support_are_not_subscribed_to() {
         ("containerd", "v2.2.0", all),
         ("containerd", "2.10.0", all),
         ("cri-o", "1.33.8", old),
-        ("cri-o", "v1.34.0", all),
+        ("cri-o", "v1.34.0", 0x1fff),
         ("another", "9.9.9", old),
         ("containerd", "", old),
     ];
