@@ -96,7 +96,7 @@ impl Hierarchy {
     /// # Errors
     /// If no mounted hierarchy has the cpuset controller.
     pub fn find(root: &Path) -> Result<Self, CgroupError> {
-        let mounts = CgroupMounts::read(root)?;
+        let mounts = CgroupMounts::read_of_machine(root)?;
         match ControllerMount::of("cpuset", &mounts) {
             Some(cpuset) => Ok(Self {
                 cpuset,

@@ -1,6 +1,6 @@
 //! [`CgroupMounts`]: the mounted control group hierarchies, parsed from `/proc/self/mountinfo`.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::control;
 use crate::error::CgroupError;
@@ -44,12 +44,15 @@ pub struct CgroupMounts {
 struct MountEntry {
     mount: CgroupMount,
     version: CgroupVersion,
+    /// Whether this is the machine's hierarchy, seen from within a cgroup namespace.
+    is_machine: bool,
     /// The mount options; in v1 they name the hierarchy's controllers.
     options: Vec<String>,
 }
 
 impl CgroupMounts {
-    /// Reads the mount table. `root` is the machine's root folder: `/`, or a folder that stands for it.
+    /// Reads the mount table as this process sees it. `root` is the machine's root folder: `/`, or a folder that stands
+    /// for it.
     ///
     /// # Errors
     /// If the mount table cannot be read.
@@ -58,9 +61,29 @@ impl CgroupMounts {
         Ok(Self::parse(&text, root))
     }
 
+    /// The same, with paths of groups counted from the root of the machine's hierarchy, for a process that may run in a
+    /// cgroup namespace of its own, as pods do.
+    ///
+    /// # Errors
+    /// If the mount table cannot be read.
+    pub fn read_of_machine(root: &Path) -> Result<Self, CgroupError> {
+        let text = control::read(&root.join("proc/self/mountinfo"))?;
+        Ok(Self::parse_with(&text, root, is_root_group))
+    }
+
     /// Parses the text of the mount table.
     #[must_use]
     pub fn parse(text: &str, root: &Path) -> Self {
+        Self::parse_with(text, root, |_, _| false)
+    }
+
+    /// Parses the text of the mount table. `is_root_group` says of a folder above the cgroup namespace whether it is the
+    /// root of its hierarchy.
+    fn parse_with(
+        text: &str,
+        root: &Path,
+        is_root_group: impl Fn(&Path, CgroupVersion) -> bool,
+    ) -> Self {
         let mut entries: Vec<MountEntry> = Vec::new();
         for line in text.lines() {
             let Some((mut mount, kind, options)) = fields(line) else {
@@ -75,17 +98,24 @@ impl CgroupMounts {
                 "cgroup2" => CgroupVersion::V2,
                 _ => continue,
             };
-            // A mount whose root is outside this process's cgroup namespace: its groups have no path here.
+            // In a cgroup namespace the machine's whole hierarchy has a root such as `/../..`, and `/` is the group of
+            // the namespace. Other groups above the namespace have no path.
+            let is_machine =
+                is_above_namespace(&mount.root) && is_root_group(&mount.point, version);
+            if is_machine {
+                mount.root = PathBuf::from("/");
+            }
             if !mount.root.starts_with("/..") {
                 entries.push(MountEntry {
                     mount,
                     version,
+                    is_machine,
                     options: options.split(',').map(str::to_owned).collect(),
                 });
             }
         }
         // A mount of the whole hierarchy is preferred to a mount of a part.
-        entries.sort_by_key(|entry| entry.mount.root != Path::new("/"));
+        entries.sort_by_key(|entry| (!entry.is_machine, entry.mount.root != Path::new("/")));
         Self { entries }
     }
 
@@ -107,6 +137,23 @@ impl CgroupMounts {
             .iter()
             .find(|entry| entry.version == CgroupVersion::V2);
         found.map(|entry| &entry.mount)
+    }
+}
+
+/// Whether the root of a mount is an ancestor of this process's cgroup namespace.
+fn is_above_namespace(root: &Path) -> bool {
+    let mut components = root.components().skip(1).peekable();
+    components.peek().is_some() && components.all(|one| one == Component::ParentDir)
+}
+
+/// Whether a mounted folder is the root of its hierarchy: only other groups of v2 have a type, and only the root of v1 a
+/// release agent.
+fn is_root_group(folder: &Path, version: CgroupVersion) -> bool {
+    match version {
+        CgroupVersion::V1 => folder.join("release_agent").exists(),
+        CgroupVersion::V2 => {
+            folder.join("cgroup.controllers").exists() && !folder.join("cgroup.type").exists()
+        }
     }
 }
 
@@ -195,6 +242,37 @@ mod tests {
         );
         let found = mounts.v2().expect("one of the three");
         assert_eq!(found.point, Path::new("/mnt/all groups"));
+    }
+
+    #[test]
+    fn the_machines_hierarchy_is_found_from_within_a_cgroup_namespace() {
+        let text = "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+             2 0 0:1 /../../other /mnt/other rw - cgroup2 cgroup2 rw\n\
+             3 0 0:1 /.. /mnt/parent rw - cgroup2 cgroup2 rw\n\
+             4 0 0:1 /../../.. /host/cgroup rw - cgroup2 cgroup2 rw\n";
+        let whole = |folder: &Path, _| folder == Path::new("/host/cgroup");
+        let mounts = CgroupMounts::parse_with(text, Path::new("/"), whole);
+        let found = mounts.v2().expect("a mount");
+        assert_eq!(found.point, Path::new("/host/cgroup"));
+        assert_eq!(found.root, Path::new("/"));
+        let folder = found.folder(&GroupPath::parse("/kubepods").expect("a path"));
+        assert_eq!(folder.expect("below"), Path::new("/host/cgroup/kubepods"));
+        let seen = parse(text).v2().map(|mount| mount.point.clone());
+        assert_eq!(seen.as_deref(), Some(Path::new("/sys/fs/cgroup")));
+    }
+
+    #[test]
+    fn the_root_of_a_hierarchy_is_known_by_its_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| std::fs::write(folder.path().join(name), "").expect("written");
+        assert!(!is_root_group(folder.path(), CgroupVersion::V1));
+        assert!(!is_root_group(folder.path(), CgroupVersion::V2));
+        file("cgroup.controllers");
+        assert!(is_root_group(folder.path(), CgroupVersion::V2));
+        file("cgroup.type");
+        assert!(!is_root_group(folder.path(), CgroupVersion::V2));
+        file("release_agent");
+        assert!(is_root_group(folder.path(), CgroupVersion::V1));
     }
 
     #[test]
