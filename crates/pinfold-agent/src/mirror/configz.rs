@@ -112,6 +112,8 @@ impl Configz {
         config.default_retry = false;
         if self.endpoint.starts_with("https://") {
             config.root_cert_file = Some(self.ca_file.clone());
+            // The file alone verifies. Without this the client loads the system's CAs, which an image need not have.
+            config.root_cert = Some(Vec::new());
             config.tls_server_name = Some(self.name.clone());
         }
         if is_file(&self.token_file) {
@@ -308,6 +310,44 @@ mod tests {
             assert!(!message.contains("secret-word"), "{message}");
             server.join().expect("a request");
         }
+    }
+
+    const CA: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBezCCASGgAwIBAgIUJQYCwFhaU2PPyrdDC1WTGvavcTIwCgYIKoZIzj0EAwIw\n\
+EjEQMA4GA1UEAwwHdGVzdC1jYTAgFw0yNjExMTgwODE5MTZaGA8yMTI2MTAyNTA4\n\
+MTkxNlowEjEQMA4GA1UEAwwHdGVzdC1jYTBZMBMGByqGSM49AgEGCCqGSM49AwEH\n\
+A0IABCRqhZsJBowjBHLpAQrABn4WpjuZ4DuqooM5aVSzp+Qx4q8jqlJtg4f+MfaK\n\
+Z94/qfDuDLCN4qlTSA2mHTIcWhijUzBRMB0GA1UdDgQWBBSSRd1XuW8RKSCFfH3D\n\
+j3tUIg/CtjAfBgNVHSMEGDAWgBSSRd1XuW8RKSCFfH3Dj3tUIg/CtjAPBgNVHRMB\n\
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQCay8cyagzB6NlVoBWT/kqWH29l\n\
+Qj7JMAiQrZyp7T08NgIgcEOgfRV0OO+ZzRaw1//61w9wUqvSkXWIzBHA1rCTTI4=\n\
+-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn a_system_without_ca_certificates_is_no_obstacle() {
+        let child = "mirror::configz::tests::connects_with_its_own_ca";
+        let mut command = std::process::Command::new(std::env::current_exe().expect("a path"));
+        command.args(["--exact", child, "--ignored"]);
+        command.env("SSL_CERT_FILE", "/nowhere");
+        command.env("SSL_CERT_DIR", "/nowhere");
+        let output = command.output().expect("started");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains("1 passed"), "{printed}");
+    }
+
+    #[test]
+    #[ignore = "run by the test above, in an environment of its own"]
+    fn connects_with_its_own_ca() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut kubelet = kubelet("https://127.0.0.1:1".to_owned(), "/nowhere".into());
+        kubelet.ca_file = folder.path().join("ca.crt");
+        std::fs::write(&kubelet.ca_file, CA).expect("written");
+        let error = kubelet.fetch().expect_err("no server");
+        assert!(
+            matches!(error, ConfigzError::NoResponse { .. }),
+            "the request was sent: {error}"
+        );
     }
 
     #[test]
