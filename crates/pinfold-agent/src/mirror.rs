@@ -268,7 +268,8 @@ impl Mirror {
             .extend(configz.and_then(ConfigzPoller::problem));
         self.problems.extend(self.cpus.problem());
         self.problems.extend(self.held_memory.problem());
-        self.problems.extend(self.devices.problem());
+        // The kubelet writes its device checkpoint when the first device plugin registers.
+        self.problems.extend(self.devices.problem_once_written());
         let settings = self.settings().cloned().unwrap_or_default();
         let settings = settings.settings(self.memory, Fidelity::Exact);
         match Rules::new(self.machine.clone(), settings) {

@@ -210,7 +210,7 @@ fn a_damaged_file_is_a_problem_and_its_last_valid_content_is_used() {
 }
 
 #[test]
-fn an_empty_directory_is_a_node_without_pods_and_has_four_problems() {
+fn an_empty_directory_is_a_node_without_pods_and_lacks_all_files_but_the_device_checkpoint() {
     let folder = tempfile::tempdir().expect("a folder");
     let hardware = pinfold_hardware::open("2 sockets, 8 cores").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
@@ -222,7 +222,7 @@ fn an_empty_directory_is_a_node_without_pods_and_has_four_problems() {
         let problem = FileProblem::Missing;
         matches!(found, MirrorProblem::File { problem: own, kept: false, .. } if *own == problem)
     };
-    assert_eq!(mirror.problems().iter().filter(missing).count(), 4);
+    assert_eq!(mirror.problems().iter().filter(missing).count(), 3);
     let snapshot = mirror.snapshot().expect("a snapshot");
     assert!(snapshot.ledger.admitted_pods().is_empty());
 }

@@ -91,6 +91,14 @@ impl<T> WatchedFile<T> {
         self.last = None;
     }
 
+    /// The present problem of a file that need not exist before it is first written.
+    pub(super) fn problem_once_written(&self) -> Option<MirrorProblem> {
+        match (&self.problem, &self.value) {
+            (Some(FileProblem::Missing), None) => None,
+            _ => self.problem(),
+        }
+    }
+
     /// The file's present problem; `None` if its content is valid.
     pub(super) fn problem(&self) -> Option<MirrorProblem> {
         Some(MirrorProblem::File {
