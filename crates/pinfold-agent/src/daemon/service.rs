@@ -14,6 +14,7 @@ use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
+use pinfold_standalone::process::reason_not_to_confine;
 
 use super::AgentError;
 use super::counter_totals::CounterTotals;
@@ -307,6 +308,11 @@ impl Service {
             let hint = "the process must run, and the agent must be allowed to set its affinity";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
+        if let Some(reason) = reason_not_to_confine(pid) {
+            return Err(unusable(&format!(
+                "process {pid} is not confined: {reason}"
+            )));
+        }
         let process = PinnedProcess::find(pid, name.clone())
             .ok_or_else(|| unusable(&format!("there is no process {pid}")))?;
         let confine = |allowance: &Allowance| {
