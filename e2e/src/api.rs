@@ -431,10 +431,10 @@ fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
         let free = &numa["spec"]["numares"]["cpu"]["allocatable"];
         equal("shared CPUs", free.as_str(), Some("7"))
     })?;
-    eventually("what is missing is told", || {
+    eventually("the missing resource is named", || {
         let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = said.contains("does not serve noderesourcetopologies");
-        equal("told", told, true)
+        let named = said.contains("does not serve noderesourcetopologies");
+        equal("the missing resource", named, true)
     })
 }
 

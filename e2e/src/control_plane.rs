@@ -277,7 +277,7 @@ fn run(
     Process::start(&programs.join(name), folder, name, &arguments)
 }
 
-/// Ports that nobody listens on: not of those that the kernel hands out, of which somebody may be handed one while the
+/// Ports without a listener: not of those that the kernel hands out, of which another process may get one while the
 /// program that it is meant for starts, or starts again.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     static NEXT: AtomicU16 = AtomicU16::new(22_000);

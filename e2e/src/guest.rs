@@ -79,7 +79,7 @@ impl Guest {
         outcome
     }
 
-    /// Boots again if the emulator stands still, which is told and never goes unseen.
+    /// Boots again if the emulator hangs, and reports every such boot.
     fn boot_until_it_goes(&self, initrd: &Path, patience: Duration) -> Result<Transcript, String> {
         for boot in 1..=BOOTS {
             match self.boot(initrd, patience) {
@@ -101,7 +101,7 @@ impl Guest {
         self.kernel.clone().map_or_else(kernel, Ok)
     }
 
-    /// A file that tells how the last boot went.
+    /// A log file of the last boot.
     fn file(&self, kind: &str) -> PathBuf {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
     }
@@ -162,7 +162,7 @@ impl Guest {
     }
 }
 
-/// Collects what the guest says, and notes it with the time in `log` for whoever has to find out why it went wrong.
+/// Collects the console output of the guest, and writes it with the time to `log`.
 fn listen(
     lines: &mpsc::Receiver<String>,
     mut log: File,

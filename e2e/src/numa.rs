@@ -177,7 +177,7 @@ fn eight_nodes(report: &mut Report, pinfold: &Path) {
     report.check("8 nodes: runs are placed on the nearest nodes", wide);
 }
 
-/// Memory without CPUs beside two ordinary nodes, and firmware that tells how fast each memory is.
+/// A node with memory only beside two ordinary ones, and firmware that reports the speed of each memory.
 fn memory_tiers(report: &mut Report, pinfold: &Path) {
     let node = |cpus, mib, initiator| Node {
         cpus,

@@ -57,7 +57,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Nobody runs, and every CPU is shared again.
+    /// No run is left, and every CPU is shared again.
     pub(crate) fn is_empty(&self, all: &CpuSet) -> Result<(), String> {
         if let Some(run) = self.runs.first() {
             return Err(format!("run {} is still listed", run.name));

@@ -195,7 +195,7 @@ pub(crate) struct Here {
 }
 
 impl Crowd {
-    /// Nobody yet.
+    /// No pod yet.
     pub(crate) fn new(stage: &Stage) -> Result<Self, String> {
         Ok(Self {
             cri: stage.containerd.connect()?,

@@ -90,8 +90,8 @@ impl Groups {
             }
             folder.push(part);
             if !folder.exists() {
-                let told = |error| format!("{}: {error}", folder.display());
-                fs::create_dir(&folder).map_err(told)?;
+                let failed = |error| format!("{}: {error}", folder.display());
+                fs::create_dir(&folder).map_err(failed)?;
             }
         }
         match self.unified {

@@ -37,7 +37,7 @@ pub(crate) struct Used {
     pub(crate) journal: u64,
 }
 
-/// What came of a storm, for whoever writes it down.
+/// Measurements of a burst of containers.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) containers: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Measured {
 
 /// Containers of the storm that is measured.
 const BENCH_STORM: u32 = 250;
-/// Seconds of coming and going that are measured, if nobody says otherwise.
+/// Seconds of container starts and stops that are measured by default.
 const BENCH_SOAK: u64 = 600;
 
 /// A storm and a soak, as a part of the page about benchmarks.
@@ -64,7 +64,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         ..Options::default()
     };
     let storm = storm(stage, BENCH_STORM)?;
-    say(told(&storm));
+    say(summary(&storm));
     let soaked = soaked(stage, &options)?;
     let Soaked { early, late, pods } = &soaked;
     let row = |what: &str, storm: String, early: String, late: String| {
@@ -118,7 +118,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let measured = storm(stage, options.storm);
     if let Ok(measured) = &measured {
-        say(format_args!("agent: {}", told(measured)));
+        say(format_args!("agent: {}", summary(measured)));
     }
     let outcome = measured.and_then(|measured| {
         let memory = measured.used.memory;
@@ -149,7 +149,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
 }
 
 /// One line for people.
-pub(crate) fn told(measured: &Measured) -> String {
+pub(crate) fn summary(measured: &Measured) -> String {
     let Measured {
         containers,
         seconds,
@@ -351,10 +351,10 @@ fn soak(stage: &mut Stage, options: &Options) -> Result<(), String> {
         "agent: after {pods} pods: {late:?}, at a third of the time {early:?}"
     ));
     let grown = late.memory.saturating_sub(early.memory);
-    let told = format!("memory grew by {grown} KiB, which is little");
-    equal(&told, grown < GROWTH, true)?;
-    let told = format!("{} files were open, {} are", early.files, late.files);
-    equal(&told, late.files <= early.files + 2, true)
+    let summary = format!("memory grew by {grown} KiB, which is little");
+    equal(&summary, grown < GROWTH, true)?;
+    let summary = format!("{} files were open, {} are", early.files, late.files);
+    equal(&summary, late.files <= early.files + 2, true)
 }
 
 fn soaked(stage: &mut Stage, options: &Options) -> Result<Soaked, String> {
@@ -376,7 +376,7 @@ fn soaked(stage: &mut Stage, options: &Options) -> Result<Soaked, String> {
     }
     let late = used(agent.id(), &setup.state)?;
     crowd.leave();
-    eventually("nobody is left", || {
+    eventually("no container is left", || {
         let pods = agent.ask("GET", "/v1/pods", "");
         pods.is_ok_and(|(_, pods)| pods.as_array().is_some_and(Vec::is_empty))
     })?;

@@ -200,7 +200,7 @@ impl Scene<'_> {
         Ok(Some(id))
     }
 
-    /// A container of a pod that nobody knows, decided about by itself.
+    /// A container of an unknown pod, decided by itself.
     fn alone(&mut self, pod: &CorePod, plan: &ContainerPlan) -> Result<(PodUid, bool), String> {
         let resident = PodUid::from(format!("{}/{}", pod.uid, plan.name).as_str());
         if QosClass::of(pod) != QosClass::Guaranteed {
@@ -280,7 +280,7 @@ impl Scene<'_> {
         .map_err(|problem| format!("{problem}: {left}"))
     }
 
-    /// Nothing had to be repaired: whoever did what it was told from the start.
+    /// Checks that no drift had to be repaired: the runtime applied every update.
     pub(crate) fn undisturbed(&self) -> Result<(), String> {
         let metrics = self.agent.metrics()?;
         let drifts = metrics.iter().filter(|(name, count)| {
@@ -289,16 +289,16 @@ impl Scene<'_> {
         let found: Vec<String> = drifts
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        let told = self.agent.log();
-        let told = told.iter().filter(|line| {
+        let logged = self.agent.log();
+        let logged = logged.iter().filter(|line| {
             line["message"]
                 .as_str()
                 .is_some_and(|text| text.contains("drift"))
         });
-        let told: Vec<String> = told.map(ToString::to_string).collect();
+        let logged: Vec<String> = logged.map(ToString::to_string).collect();
         match found.is_empty() {
             true => Ok(()),
-            false => Err(format!("{}: {}", found.join(", "), told.join("\n"))),
+            false => Err(format!("{}: {}", found.join(", "), logged.join("\n"))),
         }
     }
 

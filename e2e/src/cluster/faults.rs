@@ -63,13 +63,13 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extende
     let outcome = objects::reports(stage, ours);
     check(
         stage,
-        "a node with a malformed report is told, and others go on",
+        "a node with a malformed report is logged, and the other nodes are used",
         outcome,
     );
     let outcome = objects::annotations(stage, ours);
     check(
         stage,
-        "a pod with malformed annotations is told, and others go on",
+        "a pod with malformed annotations is logged, and other pods are scheduled",
         outcome,
     );
     let outcome = requests::without_certificate(stage, extender);
@@ -234,7 +234,7 @@ fn taken_over(
     Ok(scheduler)
 }
 
-/// Longer than a lease that nobody renews.
+/// Longer than the duration of a lease that is not renewed.
 const LEASE_AND_MORE: Duration = Duration::from_secs(20);
 
 /// The clocks of two extenders are an hour apart. Times that the first writes look long past to the second, and those of

@@ -55,7 +55,7 @@ struct State {
     decided: BTreeMap<PodUid, String>,
     /// Nodes that have not reported their last change.
     unreported: BTreeSet<String>,
-    /// What could not be told while the server was away: where to say it, and what.
+    /// Status updates that could not be sent while the server was away: path and content.
     untold: Vec<(String, Value)>,
     rejected: Vec<Rejected>,
     /// Pods that run, ever.

@@ -99,7 +99,7 @@ impl RealNode {
             .collect()
     }
 
-    /// The CPUs that the agent tells monitoring agents of, for the containers of a pod.
+    /// The CPUs in the agent's podresources API, for the containers of a pod.
     pub(crate) fn held(&self, pod: &str) -> Vec<String> {
         let own = self.rows("held").filter(|row| row[0] == pod);
         own.map(|[_, _, cpus]| cpus).collect()
@@ -202,7 +202,7 @@ fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {
     config.to_string()
 }
 
-/// The rules of the node, whoever carries them out.
+/// The kubelet settings of the node, for the kubelet or the agent.
 fn rules() -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",

@@ -78,7 +78,7 @@ pub(crate) struct Measured {
 pub(crate) struct AllNames {
     /// For shapes of pods that come again and again.
     pub(crate) known: (f64, f64),
-    /// For shapes that nobody has asked about before.
+    /// For pod shapes that were not asked for before.
     pub(crate) new: (f64, f64),
 }
 
@@ -192,7 +192,7 @@ fn create(stage: &Stage, count: usize, scheduler: &str) -> Result<(), String> {
         let cpus = ["4", "8", "2", "500m"][number % 4];
         let main = guaranteed("main", &[("cpu", cpus), ("memory", "4Gi")]);
         let mut pod = pod(&format!("scale-{number:05}"), scheduler, &[main]);
-        // Nobody shares ports here, and host ports are none of this.
+        // All pods have ports of their own; host ports are not tested here.
         pod["spec"]["hostNetwork"] = false.into();
         admin.expect("POST", PODS, Some(&pod)).map(drop)
     })

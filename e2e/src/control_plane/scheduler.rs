@@ -56,7 +56,7 @@ pub(crate) enum Queries {
     /// As often as it wants to.
     #[default]
     Unlimited,
-    /// As often as it does if nobody says otherwise: 50 times a second, and 100 at once.
+    /// Its default request rate: 50 per second, and 100 at once.
     AsShipped,
 }
 

@@ -1,4 +1,4 @@
-//! Objects that make no sense: each is told, and nothing else is disturbed.
+//! Malformed objects: each is reported, and the others are used.
 
 use serde_json::{Value, json};
 
