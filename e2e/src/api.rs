@@ -125,7 +125,7 @@ fn prepare(admin: &Admin) -> Result<(), String> {
     Ok(())
 }
 
-/// What the node says with these CPUs shared.
+/// The report of the node with these CPUs in the shared pool.
 fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let machine = machine()?;
     let settings = Settings {

@@ -1,4 +1,4 @@
-//! The suite on this very machine, whatever its control groups are like.
+//! The suite on this very machine, with cgroup v1 or v2.
 
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ fn needs_root() -> Result<(), Stop> {
     }
 }
 
-/// Changes groups of its own in the machine's hierarchy, of whatever generation that is.
+/// Changes groups of its own in the machine's hierarchy, cgroup v1 or v2.
 fn control_groups(report: &mut Report) -> Result<(), String> {
     let program = control_groups::program()?;
     let output = Command::new(&program).stdin(Stdio::null()).output();

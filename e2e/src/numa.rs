@@ -129,7 +129,7 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
     placement::check(report, guest.name, &said, machine, &all, nodes);
     crashes::check(report, guest.name, &said, &all, nodes);
     report.check(
-        "4 nodes: a partition keeps everybody else off",
+        "4 nodes: no other process runs in a partition",
         placement::partition(&said, &all, nodes),
     );
     let checked = said.section("control groups").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What `pinfold ps` says about runs, and what the kernel says about the same processes.
+//! The listing of `pinfold ps`, compared with the kernel's view of the same processes.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ fn cpus(value: &Value) -> Result<CpuSet, String> {
     text.parse().map_err(|error| format!("{text:?}: {error}"))
 }
 
-/// What the kernel says about a process.
+/// The kernel's view of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) pid: u64,

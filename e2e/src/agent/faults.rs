@@ -78,7 +78,7 @@ fn scene(stage: &mut Stage) -> Result<Scene<'_>, String> {
     Scene::open(stage, &rules::kubelet("single-numa-node", "container"))
 }
 
-/// Plays something with a scene of its own, which is cleared whatever happens.
+/// Runs a check with a scene of its own, which is cleared after a failure too.
 fn with_scene(
     stage: &mut Stage,
     play: impl FnOnce(&mut Scene<'_>) -> Result<(), String>,
@@ -300,7 +300,7 @@ fn damaged_journal(stage: &mut Stage) -> Result<(), String> {
     })
 }
 
-/// Somebody who is no runtime, on a runtime's socket.
+/// A client that is no runtime, on the socket for runtimes.
 fn nonsense(stage: &mut Stage) -> Result<(), String> {
     let folder = stage.fresh();
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;

@@ -95,7 +95,7 @@ fn allowed(scene: &Scene<'_>, pod: &str) -> Result<CpuSet, String> {
     Ok(scene.stage.groups.look(group)?.cpus)
 }
 
-/// Soon two pods have as many CPUs of their own as they asked for, the third all others, and the agent says the same.
+/// Waits until two pods have as many exclusive CPUs as requested, the third all others, and the agent reports the same.
 fn settles(scene: &Scene<'_>, online: &CpuSet, count: usize) -> Result<(), String> {
     let mut wrong = String::new();
     let is_so = || -> Result<(), String> {
@@ -113,7 +113,7 @@ fn settles(scene: &Scene<'_>, online: &CpuSet, count: usize) -> Result<(), Strin
             &shares.to_string(),
         )
     };
-    let settled = eventually("everybody is on CPUs that are online", || {
+    let settled = eventually("every container is on CPUs that are online", || {
         let outcome = is_so();
         wrong = outcome.clone().err().unwrap_or_default();
         outcome.is_ok()

@@ -29,7 +29,7 @@ pub(crate) struct Seen {
 }
 
 impl Groups {
-    /// Of this machine, of whatever generation.
+    /// Of this machine, cgroup v1 or v2.
     pub(crate) fn find() -> Self {
         let root = Path::new("/sys/fs/cgroup");
         let unified = root.join("cgroup.controllers").exists();

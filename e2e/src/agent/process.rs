@@ -167,12 +167,12 @@ impl Agent {
         self.folder.join("pod-resources.sock")
     }
 
-    /// Asks its API: the status code, and what it says.
+    /// Sends a request to its API: the status code and the body.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, Value), String> {
         ask(&self.socket(), method, path, body)
     }
 
-    /// How it says it is.
+    /// Its status.
     pub(crate) fn status(&self) -> Result<Value, String> {
         let (code, said) = self.ask("GET", "/v1/status", "")?;
         match code {
@@ -193,7 +193,7 @@ impl Agent {
             .collect())
     }
 
-    /// A page of its port: the status code, and what it says.
+    /// A page of its metrics port: the status code and the body.
     pub(crate) fn probe(&self, path: &str) -> Result<(u16, String), String> {
         let started = self.log();
         let started = started

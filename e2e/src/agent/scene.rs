@@ -17,12 +17,12 @@ use crate::containerd::{PATIENCE, eventually};
 use crate::programs::succeed;
 use crate::report::equal;
 
-/// How an agent comes to know a pod.
+/// How an agent learns of a pod: from its API or from the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Somebody asked for it first.
+    /// It was admitted through the API first.
     Beforehand,
-    /// From what the runtime is asked.
+    /// From the NRI calls of the runtime.
     FromTheRuntime,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// All pods end, whatever became of them.
+    /// Stops all pods, running or not.
     pub(crate) fn abandon(&mut self) {
         for gone in self.running.drain(..) {
             let _ = self.stage.cri.remove(&gone.pod);
@@ -204,7 +204,7 @@ impl Scene<'_> {
     fn alone(&mut self, pod: &CorePod, plan: &ContainerPlan) -> Result<(PodUid, bool), String> {
         let resident = PodUid::from(format!("{}/{}", pod.uid, plan.name).as_str());
         if QosClass::of(pod) != QosClass::Guaranteed {
-            // It shares, whatever it asks for.
+            // It uses the shared pool for any request.
             return Ok((resident, true));
         }
         let container = pod.container(&plan.name.as_str().into());
@@ -302,7 +302,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Every container may use what it should, by the kernel's own word. Pools change soon, not at once.
+    /// The cpuset of every container in the kernel is the expected one. Pools change soon, not at once.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut wrong = String::new();
         eventually("every container has what it should", || {

@@ -294,7 +294,7 @@ fn guaranteed(name: &str, cpus: &CpuSet) -> PodPlan {
     PodPlan::guaranteed(name, milli, 16)
 }
 
-/// Soon the agent says that exactly these pods hold exactly these CPUs.
+/// Waits until the agent reports exactly these pods with exactly these CPUs.
 fn holds(agent: &Agent, pods: &[(&str, CpuSet)]) -> Result<(), String> {
     let expected: Vec<(String, String)> = pods
         .iter()
@@ -323,7 +323,7 @@ fn newcomer(name: &str, dialect: &str) -> PodPlan {
     }
 }
 
-/// How many pods the agent says are pinned by the kubelet.
+/// The number of pods that the agent reports as pinned by the kubelet.
 fn soon_pinned(agent: &Agent, count: usize) -> Result<(), String> {
     let pinned = |status: &Value| status["takeover"]["pinnedPods"].as_object().map(Map::len);
     soon(agent, &format!("{count} pods are pinned"), |status| {

@@ -298,7 +298,7 @@ fn play(
     outcome.map(|()| actors.looked.len())
 }
 
-/// Everybody in a case.
+/// The pods of a case.
 struct Actors<'a> {
     stage: &'a mut Stage,
     agent: Agent,

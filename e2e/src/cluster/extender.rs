@@ -1,4 +1,4 @@
-//! `pinfold-scheduler` as a process, and what it says about itself.
+//! `pinfold-scheduler` as a process, with its metrics, logs and status.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

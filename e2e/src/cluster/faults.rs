@@ -150,7 +150,7 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
                 .filter(|pod| pod["spec"]["nodeName"].is_string());
             equal("bound", bound.count() >= share, true)
         })?;
-        // As a crash ends it, whatever it is doing.
+        // SIGKILL at any moment, as in a crash.
         extender.restart()?;
     }
     run_all(stage, count)?;
@@ -280,7 +280,7 @@ fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
     none_rejected(stage)
 }
 
-/// Somebody who asks an extender as kube-scheduler does.
+/// A client of the extender that sends the requests of kube-scheduler.
 pub(crate) fn client(stage: &Stage, extender: &Extender, user: &Value) -> Result<Admin, String> {
     let folder = stage.plane.folder();
     let config = json!({

@@ -71,7 +71,7 @@ impl RealNode {
     pub(crate) fn wait(&mut self, stage: &Stage) -> Result<(), String> {
         let node = format!("/api/v1/nodes/{}", self.name);
         let report = format!("{TOPOLOGIES}/{}", self.name);
-        // Emulation is slow, and one patience may not be enough.
+        // Emulation is slow: the usual timeout may not be enough.
         for _ in 0..4 {
             let ready = eventually("the node is ready", || {
                 let found = stage.admin.expect("GET", &node, None)?;
@@ -87,7 +87,7 @@ impl RealNode {
         Err(self.with_words("the node is not ready"))
     }
 
-    /// A problem, with what the machine said last.
+    /// A problem, with the last lines of the console.
     pub(crate) fn with_words(&self, problem: &str) -> String {
         format!("{problem}\n  {}", self.server.last_words())
     }
@@ -105,7 +105,7 @@ impl RealNode {
         own.map(|[_, _, cpus]| cpus).collect()
     }
 
-    /// What the node said last in lines that begin with a word.
+    /// The lines of the last complete round on the console that begin with a word.
     fn rows(&self, word: &str) -> impl Iterator<Item = [String; 3]> {
         let said = self.server.said();
         let rounds: Vec<&[String]> = said.split(|line| line == "round").collect();

@@ -28,9 +28,9 @@ use crate::report::{equal, say};
 const MACHINE: &str = "2 sockets, 16 cores, smt2, mem=128Gi";
 /// How many ask the API server at a time while objects are made.
 const HANDS: usize = 4;
-/// How often the extender is asked about all nodes.
+/// How many filter requests with all nodes are sent to the extender.
 const QUESTIONS: usize = 500;
-/// Pods of so many shapes are asked about.
+/// The number of pod shapes in these requests.
 const SHAPES: usize = 16;
 
 /// How much there is.
@@ -108,7 +108,7 @@ pub(crate) fn measure(
         extender.wait()?;
         let extended = run(stage, size.pods, "extended", *queries, Some(&extender))?;
         pairs.push((*queries, Pair { alone, extended }));
-        // The last ones stay: the extender is asked about nodes with pods on them.
+        // The last ones stay: the requests are for nodes with pods on them.
         if pairs.len() < count {
             stage.clear()?;
         }

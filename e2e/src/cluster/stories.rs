@@ -62,7 +62,7 @@ fn join(stage: &Stage, nodes: Vec<PlayedNode>) -> Result<(), String> {
     stage.kubelets.join(&stage.admin, nodes)
 }
 
-/// Waits until a pod runs, and says what its first container got.
+/// Waits until a pod runs, and prints the assignment of its first container.
 fn got(stage: &Stage, name: &str) -> Result<String, String> {
     stage.runs(name)?;
     let got = stage.kubelets.holding(name);

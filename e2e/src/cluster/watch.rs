@@ -21,7 +21,7 @@ pub(crate) enum News {
     Gone(Value),
 }
 
-/// How often a watch that hears nothing looks whether it is still wanted.
+/// How often a watch without events checks whether it was stopped.
 const GLANCE: Duration = Duration::from_millis(100);
 const PODS: &str = "/api/v1/pods";
 

@@ -1,4 +1,4 @@
-//! [`Admin`]: somebody who asks the API server for things, one after the other.
+//! [`Admin`]: a client of the API server that sends one request at a time.
 
 use std::fs;
 use std::path::Path;

@@ -44,7 +44,7 @@ impl Extender {
 pub(crate) struct Scheduler {
     /// The name that pods ask for.
     pub(crate) name: &'static str,
-    /// Who else has a say.
+    /// The extender that it asks, if any.
     pub(crate) extender: Option<Extender>,
     /// How often it may ask the API server.
     pub(crate) queries: Queries,

@@ -10,7 +10,7 @@ use crate::report::say;
 
 /// The versions of everything.
 const MODULES: &str = include_str!("../../helm/go.mod");
-/// The version of Kubernetes that is rendered for where no server says.
+/// The version of Kubernetes to render for without a server.
 const KUBERNETES: &str = "v1.36.0";
 /// The name of the release.
 const RELEASE: &str = "pinfold";
