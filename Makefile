@@ -8,7 +8,7 @@ DESTDIR ?=
 PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
 BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,7 @@ install: ## install the programs that were built, their completions and man page
 	[ -n "$$built" ] || { echo "nothing is built in $(BUILT): run make build first" >&2; exit 1; }; \
 	echo "installed in $$to:$$built"
 
-test: ## unit, property, snapshot and conformance tests
+test: ## unit, property, snapshot and conformance tests, randomized ones with the seeds of .cargo/config.toml
 	$(CARGO) test --workspace --quiet
 
 lint: ## formatting and lints, warnings denied
@@ -52,8 +52,11 @@ bench: ## CPU time and instructions of every decision beside the kubelet's
 bench-docs: ## the same, and write docs/benchmarks.md
 	$(CARGO) run --release --quiet -p pinfold-bench -- --write-docs
 
-fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS)
+fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS, FUZZ_SEED)
 	CARGO="$(CARGO)" fuzz/run
+
+soak: ## property tests, random histories and fuzzing with fresh seeds for 20 minutes (SOAK_MINUTES; SOAK_SEED repeats a round)
+	CARGO="$(CARGO)" .ci/soak
 
 e2e: ## all end-to-end suites: real kernels, container runtimes, device plugins and control planes (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- all

@@ -53,7 +53,7 @@ look() {
     done
 }
 cat >"$T/probe.sh" <<'PROBE'
-# Notes its number, takes 1 MiB and more of memory, stays until told to go.
+# Notes its number, takes 1 MiB and more of memory, runs until it is stopped.
 T=${0%/*}
 echo $$ >"$T/$1.pid"
 [ -n "$DATA" ] && dd if=/dev/zero of="$T/$1.data" bs=1M count="$DATA" 2>/dev/null

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first program of a guest. Nobody can leave the root that a kernel unpacks at boot, and containers do exactly that
-# with theirs: so everything goes on below a second mount of it.
+# The first program of a guest. pivot_root does not work on the root that a kernel unpacks at boot, and containers need
+# it: everything runs below a second mount of it.
 cd /
 busybox=/bin/busybox
 $busybox mkdir /second

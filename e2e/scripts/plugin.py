@@ -8,7 +8,7 @@ A device is ID:HEALTH:NODE. Every line on the input is a new list of devices, or
     work           it works again
     flood N LIST   N lists that change nothing but the health of all devices, then LIST
 
-It registers again whenever the kubelet's socket is another file. What it is told, it prints.
+It registers again whenever the kubelet's socket is another file. It prints every call that it gets.
 """
 
 import os
@@ -138,7 +138,7 @@ def register():
         call(request, timeout=10, wait_for_ready=True)
 
 
-def tell(devices):
+def send_list(devices):
     global current
     with lock:
         current = devices
@@ -157,10 +157,10 @@ def follow_input():
             devices = words[2:]
             for number in range(int(words[1])):
                 health = ":Healthy:" if number % 2 else ":Unhealthy:"
-                tell([device.replace(":Healthy:", health) for device in devices])
-            tell(devices)
+                send_list([device.replace(":Healthy:", health) for device in devices])
+            send_list(devices)
         else:
-            tell(words)
+            send_list(words)
             continue
         say("done", words[0])
 

@@ -68,7 +68,7 @@ pub(crate) fn bench(report: &mut Report) {
     report.check("agent: measured", measured);
 }
 
-/// Runs scenarios with the programs of a folder, on whatever machine this is.
+/// Runs scenarios with the programs of a folder, on any machine.
 pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
     let options = match Options::read(words) {
         Ok(options) => options,
@@ -77,7 +77,7 @@ pub(crate) fn inside(report: &mut Report, programs: &Path, words: &[String]) {
     let folder = std::env::temp_dir().join(format!("pinfold-e2e-agent-{}", std::process::id()));
     let outcome = Stage::set(programs, &folder).and_then(|mut stage| {
         play(report, &mut stage, &options);
-        // Nothing stays behind, whatever went wrong.
+        // Cleaned up after every failure too.
         stage.cri.remove_everything()
     });
     if let Err(problem) = outcome {

@@ -125,7 +125,7 @@ fn prepare(admin: &Admin) -> Result<(), String> {
     Ok(())
 }
 
-/// What the node says with these CPUs shared.
+/// The report of the node with these CPUs in the shared pool.
 fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let machine = machine()?;
     let settings = Settings {
@@ -431,10 +431,10 @@ fn definitions(admin: &Admin, connection: &Connection) -> Result<(), String> {
         let free = &numa["spec"]["numares"]["cpu"]["allocatable"];
         equal("shared CPUs", free.as_str(), Some("7"))
     })?;
-    eventually("what is missing is told", || {
+    eventually("the missing resource is named", || {
         let said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = said.contains("does not serve noderesourcetopologies");
-        equal("told", told, true)
+        let named = said.contains("does not serve noderesourcetopologies");
+        equal("the missing resource", named, true)
     })
 }
 

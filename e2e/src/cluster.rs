@@ -100,7 +100,7 @@ fn on_stage(report: &mut Report, play: impl Fn(&mut Report, &mut Stage) -> Resul
     let _ = fs::remove_dir_all(&folder);
 }
 
-/// Logs stay where other logs are, for whoever has to find out why it went wrong.
+/// Logs stay in the folder of all logs.
 fn keep_logs(folder: &Path) {
     let kept = programs::folder().join("cluster-logs");
     let _ = fs::remove_dir_all(&kept);

@@ -51,7 +51,7 @@ impl Containerd {
         Ok((containerd, cri))
     }
 
-    /// A client of its own for whoever wants to ask at the same time as others.
+    /// A second client, for concurrent requests.
     pub(crate) fn connect(&self) -> Result<Cri, String> {
         Cri::connect(&self.folder.join("containerd.sock"), &self.cgroup, IMAGE)
     }

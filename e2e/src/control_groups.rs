@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::programs;
 use crate::report::Report;
 
-/// What every run must have checked, whatever the machine is like.
+/// The checks that must run on every machine.
 const LEAST: usize = 10;
 
 /// Builds the program.

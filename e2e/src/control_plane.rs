@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long anything may take on a machine that has other things to do.
+/// The timeout of every request on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The audit log says who asked for what; the bodies are not of interest.
+/// The audit log has the metadata of every request without its body.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
 
-/// How somebody proves who they are.
+/// The credentials of a client.
 pub(crate) enum Credentials<'t> {
     /// The name of a certificate.
     Certificate(&'t str),
@@ -76,7 +76,7 @@ impl ControlPlane {
         Admin::new(&self.kubeconfig("admin", &Credentials::Certificate("admin"))?)
     }
 
-    /// A kubeconfig for somebody.
+    /// A kubeconfig for a client.
     pub(crate) fn kubeconfig(
         &self,
         name: &str,
@@ -255,7 +255,7 @@ fn api_server(
             ("service-account-key-file", &file("accounts.key")),
             ("service-account-signing-key-file", &file("accounts.key")),
             ("service-cluster-ip-range", "10.96.0.0/16"),
-            // Its own address is of no use to anybody on a loopback interface.
+            // Its own address is not reachable on a loopback interface.
             ("endpoint-reconciler-type", "none"),
             ("audit-policy-file", &file("audit.yaml")),
             ("audit-log-path", &file("audit.log")),
@@ -277,7 +277,7 @@ fn run(
     Process::start(&programs.join(name), folder, name, &arguments)
 }
 
-/// Ports that nobody listens on: not of those that the kernel hands out, of which somebody may be handed one while the
+/// Ports without a listener: not of those that the kernel hands out, of which another process may get one while the
 /// program that it is meant for starts, or starts again.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
     static NEXT: AtomicU16 = AtomicU16::new(22_000);

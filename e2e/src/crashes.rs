@@ -33,7 +33,7 @@ pub(crate) fn check(
             none(said, &format!("{event} groups")),
         );
     }
-    // The starter cleans up by itself, before anybody looks.
+    // The starter cleans up by itself, before the check.
     check(
         "command killed: no group is left",
         none(said, "command killed groups"),

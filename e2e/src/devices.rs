@@ -126,17 +126,17 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
         "devices: a plugin that starts again offers its devices again",
         offered(&offers, &[(GPU, true), (OTHER, true)]).map(drop),
     );
-    plugin.told("registered")?;
+    plugin.printed("registered")?;
     fs::remove_file(sockets.join(KUBELET_SOCKET)).map_err(|error| error.to_string())?;
     report.check(
         "devices: a removed socket is made again and the plugin registers again",
-        plugin.told("registered").map(drop),
+        plugin.printed("registered").map(drop),
     );
     plugin.kill();
     let mut wrong = start("v1alpha1")?;
     report.check(
         "devices: another version is rejected with the kubelet's words",
-        wrong.told("rejected").and_then(|said| {
+        wrong.printed("rejected").and_then(|said| {
             let expected = "rejected UNKNOWN requested API version \"v1alpha1\" is not supported by kubelet. \
                             Supported version is [\"v1beta1\"]";
             equal("answer", said.as_str(), expected)
@@ -191,7 +191,7 @@ fn pod(uid: &str, count: i64) -> Pod {
     }
 }
 
-/// The plugin prefers the last of its devices, but is told to keep the first.
+/// The plugin prefers the last of its devices, but the first must be included.
 fn advised(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let resource = ResourceName::from(RESOURCE);
     let available: DeviceSet = [GPU.into(), OTHER.into()].into();
@@ -205,7 +205,7 @@ fn advised(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let advice = agent.preferences().preferred(ask)?;
     equal("advice", advice, Some(must_include.clone()))?;
     let heard = format!("advise 1 {OTHER},{GPU} {OTHER}");
-    plugin.told(&heard).map(drop)
+    plugin.printed(&heard).map(drop)
 }
 
 /// Devices for a container, and its start.
@@ -214,11 +214,15 @@ fn given(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let (pod, container): (PodUid, ContainerName) = (POD.into(), CONTAINER.into());
     let edits = agent.allocate(&pod, &container, &devices);
     let edits = edits.map_err(|error| error.to_string())?;
-    equal("heard", plugin.told("allocate")?, format!("allocate {GPU}"))?;
+    equal(
+        "heard",
+        plugin.printed("allocate")?,
+        format!("allocate {GPU}"),
+    )?;
     check_edits(&edits)?;
     let prepared = agent.pre_start(&pod, &container);
     prepared.map_err(|error| error.to_string())?;
-    equal("heard", plugin.told("start")?, format!("start {GPU}"))
+    equal("heard", plugin.printed("start")?, format!("start {GPU}"))
 }
 
 /// What the plugin wants in a container that has the GPU.
@@ -240,7 +244,7 @@ fn check_edits(edits: &ContainerEdits) -> Result<(), String> {
 
 fn rejected(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     plugin.say("fail")?;
-    plugin.told("done fail")?;
+    plugin.printed("done fail")?;
     let devices = [(RESOURCE.into(), [OTHER.into()].into())].into();
     let (pod, container): (PodUid, ContainerName) = ("unlucky".into(), CONTAINER.into());
     let failed = match agent.allocate(&pod, &container, &devices) {
@@ -252,15 +256,15 @@ fn rejected(agent: &DeviceHost, plugin: &mut Plugin) -> Result<(), String> {
     let kept = agent.edits(&pod, &container);
     equal("kept", kept, ContainerEdits::default())?;
     plugin.say("work")?;
-    plugin.told("done work").map(drop)
+    plugin.printed("done work").map(drop)
 }
 
-/// Thousands of lists of many devices while nobody takes the offers.
+/// Thousands of lists of many devices while no offer is taken.
 fn flooded(offers: &OfferReceiver, plugin: &mut Plugin) -> Result<(), String> {
     let many: Vec<String> = (0..200).map(|i| format!("d{i}:Healthy:0")).collect();
     let before = resident()?;
     plugin.say(&format!("flood 2000 {}", many.join(" ")))?;
-    plugin.told("done flood")?;
+    plugin.printed("done flood")?;
     plugin.say(&format!("{GPU}:Healthy:1 {OTHER}:Healthy:0"))?;
     while next(offers)?.is_none_or(|devices| devices.len() != 2) {}
     let grown = resident()?.saturating_sub(before);
@@ -385,7 +389,7 @@ impl Plugin {
     }
 
     /// The next line it prints that begins with these words.
-    pub(crate) fn told(&mut self, words: &str) -> Result<String, String> {
+    pub(crate) fn printed(&mut self, words: &str) -> Result<String, String> {
         let end = Instant::now() + PATIENCE;
         loop {
             let left = end.saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! [`Emulated`]: a machine, said once: QEMU gets its arguments from it, and the checks their expectations.
+//! [`Emulated`]: the description of a machine, from which both QEMU's arguments and the expectations are made.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) cpus: Option<(u32, u32)>,
     /// Memory.
     pub(crate) mib: u32,
-    /// The node whose CPUs reach it best, where that has to be said.
+    /// The node whose CPUs reach it best; only machines with an HMAT have one.
     pub(crate) initiator: Option<usize>,
 }
 

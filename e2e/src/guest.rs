@@ -1,4 +1,4 @@
-//! A real Linux kernel on an emulated NUMA machine: boots QEMU, runs a script, returns what it said.
+//! A real Linux kernel on an emulated NUMA machine: boots QEMU, runs a script, returns its output.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -23,10 +23,10 @@ pub(crate) use server::Server;
 /// The longest a guest usually may run. Emulation is slow and the host may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 
-/// A guest whose pulse is older than this stands still as a whole, whatever its script does.
+/// A guest whose pulse is older than this hangs.
 const PULSELESS: Duration = Duration::from_secs(90);
 
-/// How often a guest is booted if it stands still: the emulator is not what is tested here.
+/// How often a guest is booted if it hangs: the emulator is not what is tested here.
 const BOOTS: u32 = 3;
 
 /// What makes an emulated kernel quicker: no defence against processors that QEMU does not have, and no long
@@ -47,7 +47,7 @@ pub(crate) struct Guest {
 
 /// Why there is no transcript.
 enum Trouble {
-    /// The emulator or its kernel stands still.
+    /// The emulator or its kernel hangs.
     StandsStill,
     /// Anything else.
     Other(String),
@@ -59,7 +59,7 @@ impl Guest {
         self.run_for(PATIENCE, load, script)
     }
 
-    /// The same with other patience: a guest may say nothing for a quarter of it.
+    /// The same with another timeout: the console may be silent for a quarter of it.
     pub(crate) fn run_for(
         &self,
         patience: Duration,
@@ -79,7 +79,7 @@ impl Guest {
         outcome
     }
 
-    /// Boots again if the emulator stands still, which is told and never goes unseen.
+    /// Boots again if the emulator hangs, and reports every such boot.
     fn boot_until_it_goes(&self, initrd: &Path, patience: Duration) -> Result<Transcript, String> {
         for boot in 1..=BOOTS {
             match self.boot(initrd, patience) {
@@ -101,7 +101,7 @@ impl Guest {
         self.kernel.clone().map_or_else(kernel, Ok)
     }
 
-    /// A file that tells how the last boot went.
+    /// A log file of the last boot.
     fn file(&self, kind: &str) -> PathBuf {
         programs::folder().join(format!("{}.{kind}", self.name.replace(' ', "-")))
     }
@@ -162,7 +162,7 @@ impl Guest {
     }
 }
 
-/// Collects what the guest says, and notes it with the time in `log` for whoever has to find out why it went wrong.
+/// Collects the console output of the guest, and writes it with the time to `log`.
 fn listen(
     lines: &mpsc::Receiver<String>,
     mut log: File,

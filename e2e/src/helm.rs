@@ -119,7 +119,7 @@ fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> Option<&'o Value> {
     objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
 }
 
-/// The programs take what is rendered, and every field of it means what it says.
+/// The programs accept the rendered configuration, and every field of it has its effect.
 fn configurations(objects: &[Value]) -> Result<(), String> {
     let mut seen = 0;
     if let Some(map) = find(objects, "ConfigMap", "pinfold-agent") {
@@ -165,7 +165,7 @@ fn contains(path: &str, whole: &Value, part: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The rendered roles are those of the files that everybody else uses.
+/// The rendered roles are those of the plain manifests.
 fn roles(objects: &[Value]) -> Result<(), String> {
     for (part, path) in [
         ("pinfold-agent", "deploy/agent/rbac.yaml"),

@@ -1,4 +1,4 @@
-//! The suite on this very machine, whatever its control groups are like.
+//! The suite on this very machine, with cgroup v1 or v2.
 
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ fn needs_root() -> Result<(), Stop> {
     }
 }
 
-/// Changes groups of its own in the machine's hierarchy, of whatever generation that is.
+/// Changes groups of its own in the machine's hierarchy, cgroup v1 or v2.
 fn control_groups(report: &mut Report) -> Result<(), String> {
     let program = control_groups::program()?;
     let output = Command::new(&program).stdin(Stdio::null()).output();
@@ -72,13 +72,13 @@ const NOBODY: u32 = 65534;
 
 /// Runs something as a user who may not make control groups.
 fn as_nobody(folder: &Path, pinfold: &Path, before: &Before) -> Result<(), String> {
-    let told = |error: io::Error| format!("{}: {error}", folder.display());
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
     let runtime = folder.join("runtime");
-    fs::create_dir_all(&runtime).map_err(told)?;
-    fs::copy(pinfold, folder.join("pinfold")).map_err(told)?;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(told)?;
-    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).map_err(told)?;
-    std::os::unix::fs::chown(&runtime, Some(NOBODY), Some(NOBODY)).map_err(told)?;
+    fs::create_dir_all(&runtime).map_err(failed)?;
+    fs::copy(pinfold, folder.join("pinfold")).map_err(failed)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    std::os::unix::fs::chown(&runtime, Some(NOBODY), Some(NOBODY)).map_err(failed)?;
     let run = |runtime: Option<&Path>| {
         let mut command = Command::new("setpriv");
         command
@@ -129,7 +129,7 @@ fn as_nobody(folder: &Path, pinfold: &Path, before: &Before) -> Result<(), Strin
         true,
     )?;
     for (path, mode) in [("pinfold", 0o700), ("pinfold/runs.json", 0o600)] {
-        let found = fs::metadata(runtime.join(path)).map_err(told)?;
+        let found = fs::metadata(runtime.join(path)).map_err(failed)?;
         equal(path, found.mode() & 0o777, mode)?;
         equal(path, found.uid(), NOBODY)?;
     }

@@ -113,7 +113,7 @@ impl Node {
         Ok(plugin)
     }
 
-    /// How often containerd's log tells of a plugin that came.
+    /// How often containerd's log reports the registration of a plugin.
     fn registered(&self) -> usize {
         let log = fs::read_to_string(self.containerd.log()).unwrap_or_default();
         log.matches("synchronizing plugin").count()
@@ -278,7 +278,7 @@ impl Node {
         let done = || probe.order().contains(&"remove-pod".to_owned());
         let _ = eventually("the pod is removed", done);
         let mut order = probe.order();
-        // Some are told twice: what is removed is stopped first, stopped already or not.
+        // Some events come twice: a removed container is stopped first, even if it is stopped already.
         let mut seen = BTreeSet::new();
         order.retain(|event| seen.insert(event.clone()));
         let outcome = equal("events", order.join(" ").as_str(), expected);

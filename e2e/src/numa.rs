@@ -129,7 +129,7 @@ fn four_nodes(report: &mut Report, pinfold: &Path) {
     placement::check(report, guest.name, &said, machine, &all, nodes);
     crashes::check(report, guest.name, &said, &all, nodes);
     report.check(
-        "4 nodes: a partition keeps everybody else off",
+        "4 nodes: no other process runs in a partition",
         placement::partition(&said, &all, nodes),
     );
     let checked = said.section("control groups").unwrap_or_default();
@@ -177,7 +177,7 @@ fn eight_nodes(report: &mut Report, pinfold: &Path) {
     report.check("8 nodes: runs are placed on the nearest nodes", wide);
 }
 
-/// Memory without CPUs beside two ordinary nodes, and firmware that tells how fast each memory is.
+/// A node with memory only beside two ordinary ones, and firmware that reports the speed of each memory.
 fn memory_tiers(report: &mut Report, pinfold: &Path) {
     let node = |cpus, mib, initiator| Node {
         cpus,

@@ -10,9 +10,9 @@ const BEGIN: &str = "<!-- make bench-";
 /// Puts a text in the place of what `make bench-NAME` measured before.
 pub(crate) fn write(name: &str, text: &str) -> Result<(), String> {
     let path = workspace().join("docs/benchmarks.md");
-    let told = |error: std::io::Error| format!("{}: {error}", path.display());
-    let page = fs::read_to_string(&path).map_err(told)?;
-    fs::write(&path, with_part(&page, name, text)).map_err(told)
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let page = fs::read_to_string(&path).map_err(failed)?;
+    fs::write(&path, with_part(&page, name, text)).map_err(failed)
 }
 
 /// The page with another text for one part, which comes last if it is new.

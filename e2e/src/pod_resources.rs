@@ -1,4 +1,4 @@
-//! What a podresources socket says, one container a line, for those who can only read a machine's console.
+//! Prints the containers of a podresources socket, one per line, to the console of a guest.
 
 use std::path::Path;
 use std::time::Duration;

@@ -146,7 +146,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     said_by(command).map(drop)
 }
 
-/// What a command says; its error output is the error.
+/// The output of a command; its error output is the error.
 pub(crate) fn said_by(command: &mut Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let output = command

@@ -1,4 +1,4 @@
-//! What `pinfold ps` says about runs, and what the kernel says about the same processes.
+//! The listing of `pinfold ps`, compared with the kernel's view of the same processes.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ impl Listing {
         Ok(())
     }
 
-    /// Nobody runs, and every CPU is shared again.
+    /// No run is left, and every CPU is shared again.
     pub(crate) fn is_empty(&self, all: &CpuSet) -> Result<(), String> {
         if let Some(run) = self.runs.first() {
             return Err(format!("run {} is still listed", run.name));
@@ -98,7 +98,7 @@ fn cpus(value: &Value) -> Result<CpuSet, String> {
     text.parse().map_err(|error| format!("{text:?}: {error}"))
 }
 
-/// What the kernel says about a process.
+/// The kernel's view of a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) pid: u64,

@@ -1,4 +1,4 @@
-//! What a script said, in the sections it opened with `@@ section NAME`.
+//! The output of a script, in the sections it opened with `@@ section NAME`.
 
 use serde_json::Value;
 

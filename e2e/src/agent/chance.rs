@@ -1,4 +1,4 @@
-//! Numbers that look random and can be had again: the seed is printed.
+//! Pseudorandom numbers; the seed is printed.
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]

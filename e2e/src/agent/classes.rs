@@ -36,7 +36,7 @@ struct Here {
 }
 
 impl Classes {
-    /// Nobody, on this machine with one CPU for the system.
+    /// No pod, on this machine with one CPU for the system.
     pub(crate) fn new(reserved: &str) -> Result<Self, String> {
         let (machine, _) = oracle::machine()?;
         let reserved = reserved.parse::<CpuSet>().map_err(|e| e.to_string())?;
@@ -138,10 +138,10 @@ impl Classes {
     /// What Koordinator's scheduler would choose.
     fn choose(&self, demand: &PodDemand) -> Result<Option<Allocation>, String> {
         let args = KoordinatorArgs::default();
-        let told = |rejection: pinfold_cluster::koordinator::rejection::KoordinatorRejection| {
+        let as_text = |rejection: pinfold_cluster::koordinator::rejection::KoordinatorRejection| {
             rejection.to_string()
         };
-        let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(told)? else {
+        let Some(state) = plugin::pre_filter(demand, &args, SOUND).map_err(as_text)? else {
             return Ok(None);
         };
         let settings = Settings::built_in(&self.machine, SOUND);
@@ -172,7 +172,7 @@ impl Classes {
             let uid = here.uid.as_str().into();
             node.assume(uid, &here.demand.requests, here.own.clone());
         }
-        let placement = plugin::filter(&state, &node, &args).map_err(told)?;
-        plugin::reserve(&state, &node, &args, placement.as_ref()).map_err(told)
+        let placement = plugin::filter(&state, &node, &args).map_err(as_text)?;
+        plugin::reserve(&state, &node, &args, placement.as_ref()).map_err(as_text)
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     crowd.leave();
     report.check(
         format_args!(
-            "agent: after {} kills at random moments no CPU is held twice, none is lost, everybody is in place",
+            "agent: after {} kills at random moments no CPU is held twice, none is lost, every container is in place",
             options.kills - left
         ),
         outcome,
@@ -96,7 +96,7 @@ fn batch(
     settled(&agent, setup, &stage.groups, crowd)
 }
 
-/// Everybody leaves, and everything is free.
+/// Stops all pods, and checks that every CPU is free.
 fn the_end(stage: &Stage, setup: &Setup, folder: &Path, crowd: &mut Crowd) -> Result<(), String> {
     let agent = stage.agent(setup, folder)?;
     crowd.leave();
@@ -176,14 +176,14 @@ fn set(list: &Value) -> Result<CpuSet, String> {
     list.parse().map_err(|error| format!("{list:?}: {error}"))
 }
 
-/// Pods that come and go, whatever the agent says.
+/// Pods that start and stop while the agent is killed.
 pub(crate) struct Crowd {
     cri: Cri,
     root: String,
     pub(crate) here: Vec<Here>,
     made: u32,
     pub(crate) came: u32,
-    /// How often the runtime or the agent did not let somebody in.
+    /// How often the runtime or the agent rejected a pod.
     pub(crate) turned_away: u32,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct Here {
 }
 
 impl Crowd {
-    /// Nobody yet.
+    /// No pod yet.
     pub(crate) fn new(stage: &Stage) -> Result<Self, String> {
         Ok(Self {
             cri: stage.containerd.connect()?,
@@ -207,7 +207,7 @@ impl Crowd {
         })
     }
 
-    /// Somebody comes or goes.
+    /// Starts or stops a pod.
     pub(crate) fn moves(&mut self, chance: &mut Chance) {
         if self.here.len() >= CROWD || (!self.here.is_empty() && chance.below(3) == 0) {
             let at = chance.below(u64::try_from(self.here.len()).unwrap_or(1));
@@ -248,7 +248,7 @@ impl Crowd {
         }
     }
 
-    /// Everybody goes.
+    /// Stops all pods.
     pub(crate) fn leave(&mut self) {
         for gone in self.here.drain(..) {
             let _ = self.cri.remove(&gone.pod);

@@ -239,14 +239,14 @@ impl Story<'_> {
 
     fn failing(&mut self) -> Result<(), String> {
         self.plugin.say("fail")?;
-        self.plugin.told("done fail")?;
+        self.plugin.printed("done fail")?;
         let unlucky = pod("unlucky", 100, 1);
         let (code, said) = self.agent().ask("POST", "/v1/pods", &unlucky.manifest())?;
         equal(&format!("asked for: {said}"), code, 503)?;
-        let told = said.to_string();
+        let message = said.to_string();
         equal(
-            &format!("the plugin's words ({told})"),
-            told.contains("out of order"),
+            &format!("the plugin's words ({message})"),
+            message.contains("out of order"),
             true,
         )?;
         self.free(2)

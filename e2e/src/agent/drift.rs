@@ -1,4 +1,4 @@
-//! Somebody else changes control groups; and the rules change while everything runs.
+//! Another process changes control groups; and the rules change while pods run.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         let outcome = overwritten(&scene, name);
         report.check(
             format_args!(
-                "agent: CPUs of {name} that somebody else writes are noticed and put right"
+                "agent: CPUs of {name} that another process writes are noticed and repaired"
             ),
             outcome,
         );
@@ -39,12 +39,12 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     );
     let outcome = impossible(&scene);
     report.check(
-        "agent: rules that leave somebody without a place are rejected",
+        "agent: rules under which a running pod does not fit are rejected",
         outcome,
     );
     let outcome = other_rules(&mut scene);
     report.check(
-        "agent: other rules are planned, then carried out while everybody runs",
+        "agent: other rules are planned, then applied while all pods run",
         outcome,
     );
     let outcome = reloaded(&mut scene);
@@ -59,7 +59,7 @@ fn count(scene: &Scene<'_>) -> Result<f64, String> {
     Ok(drifts.map(|(_, count)| count).sum())
 }
 
-/// Somebody writes another list into a container's group.
+/// Writes another list of CPUs into a container's group.
 pub(crate) fn overwritten(scene: &Scene<'_>, name: &str) -> Result<(), String> {
     let before = count(scene)?;
     let group = group(scene, name)?;

@@ -1,4 +1,4 @@
-//! What an agent meets in a bad year: the disk, the runtime, its journal, strangers on its sockets.
+//! Faults of the disk, the runtime, the journal and of clients of the agent's sockets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ use crate::report::{Report, Stop, equal};
 
 /// The exit code of programs whose surroundings are not as they should be.
 const ENVIRONMENT: Option<i32> = Some(3);
-/// Nobody needs more memory than this to be a nuisance, in KiB.
+/// The memory limit of a client that floods the socket, in KiB.
 const FLOODED: u64 = 20 * 1024;
 
 type Story = fn(&mut Stage) -> Result<(), String>;
@@ -35,7 +35,7 @@ type Story = fn(&mut Stage) -> Result<(), String>;
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result<(), Stop> {
     let stories: [(&str, Story); 8] = [
         (
-            "a runtime that restarts is met again, and nobody moves",
+            "after a restart of the runtime the agent registers again, and no container moves",
             runtime_restarts,
         ),
         (
@@ -43,7 +43,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
             no_runtime,
         ),
         (
-            "a full disk rejects everybody, frees whoever left once there is room",
+            "with a full disk every pod is rejected, and terminated pods are released once there is room",
             full_disk,
         ),
         (
@@ -63,7 +63,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
             nonsense,
         ),
         (
-            "clients that flood its socket keep nobody else from it",
+            "clients that flood the socket do not block other clients",
             flooded,
         ),
     ];
@@ -78,7 +78,7 @@ fn scene(stage: &mut Stage) -> Result<Scene<'_>, String> {
     Scene::open(stage, &rules::kubelet("single-numa-node", "container"))
 }
 
-/// Plays something with a scene of its own, which is cleared whatever happens.
+/// Runs a check with a scene of its own, which is cleared after a failure too.
 fn with_scene(
     stage: &mut Stage,
     play: impl FnOnce(&mut Scene<'_>) -> Result<(), String>,
@@ -204,10 +204,10 @@ fn full_disk(stage: &mut Stage) -> Result<(), String> {
             503,
         )?;
         let rejected = scene.come(&pod, Known::FromTheRuntime);
-        let told = rejected.err().unwrap_or_default();
+        let message = rejected.err().unwrap_or_default();
         equal(
-            &format!("why ({told})"),
-            told.contains("the journal could not be written"),
+            &format!("why ({message})"),
+            message.contains("the journal could not be written"),
             true,
         )?;
         scene.forget("full");
@@ -241,11 +241,11 @@ fn read_only(stage: &mut Stage) -> Result<(), String> {
     let mut agent = Agent::spawn(&stage.agent_program, &setup, &folder)?;
     let ended = agent.wait_for_its_end()?;
     equal("exit code", ended.code(), ENVIRONMENT)?;
-    let told = format!("{:?}", agent.log());
+    let log = format!("{:?}", agent.log());
     let path = setup.state.display().to_string();
     equal(
-        &format!("the folder is named ({told})"),
-        told.contains(&path),
+        &format!("the folder is named ({log})"),
+        log.contains(&path),
         true,
     )?;
     disk.remount("rw")?;
@@ -258,10 +258,10 @@ fn torn_journal(stage: &mut Stage) -> Result<(), String> {
         come(scene, "sharing", 200)?;
         scene.agent.kill();
         let path = scene.setup.state.join(FILE);
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         let journal = process::journal(&scene.setup.state)?;
         // The last entry but half of it, as a power cut leaves it.
-        fs::write(&path, &journal[..journal.len() - 40]).map_err(told)?;
+        fs::write(&path, &journal[..journal.len() - 40]).map_err(failed)?;
         scene.start_again()?;
         scene.check()?;
         scene.clear()
@@ -273,12 +273,12 @@ fn damaged_journal(stage: &mut Stage) -> Result<(), String> {
         come(scene, "own", 1000)?;
         scene.agent.kill();
         let path = scene.setup.state.join(FILE);
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
-        let whole = fs::read(&path).map_err(told)?;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let whole = fs::read(&path).map_err(failed)?;
         let mut damaged = whole.clone();
         // In the first line after the header, where the whole node is.
         damaged[100] ^= 1;
-        fs::write(&path, &damaged).map_err(told)?;
+        fs::write(&path, &damaged).map_err(failed)?;
         let mut agent = Agent::spawn(&scene.stage.agent_program, &scene.setup, &scene.folder)?;
         let ended = agent.wait_for_its_end()?;
         equal("exit code", ended.code(), ENVIRONMENT)?;
@@ -290,17 +290,17 @@ fn damaged_journal(stage: &mut Stage) -> Result<(), String> {
         )?;
         equal(
             "it is left as it is",
-            fs::read(&path).map_err(told)? == damaged,
+            fs::read(&path).map_err(failed)? == damaged,
             true,
         )?;
-        fs::write(&path, &whole).map_err(told)?;
+        fs::write(&path, &whole).map_err(failed)?;
         scene.start_again()?;
         scene.check()?;
         scene.clear()
     })
 }
 
-/// Somebody who is no runtime, on a runtime's socket.
+/// A client that is no runtime, on the socket for runtimes.
 fn nonsense(stage: &mut Stage) -> Result<(), String> {
     let folder = stage.fresh();
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
@@ -352,7 +352,7 @@ fn talk_nonsense(mut stream: UnixStream, call: u32, chance: &mut Chance) {
         0 => noise,
         // A frame that promises 4 GiB.
         1 => frame(1, u32::MAX, &noise),
-        // A message of a connection that nobody has.
+        // A message of a connection that does not exist.
         2 => frame(77, 100, &noise[..100]),
         // A request that is none.
         3 => frame(1, 10, &[0, 0, 0, 200, 0, 0, 0, 1, 1, 0]),

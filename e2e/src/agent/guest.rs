@@ -16,7 +16,7 @@ pub(crate) fn run(report: &mut Report) {
     start().finish(report);
 }
 
-/// A guest that is at work. It needs one CPU, so that others can be at work beside it.
+/// A guest that runs in the background. It needs one CPU; the other suites run beside it.
 pub(crate) struct Underway(Result<JoinHandle<Result<Transcript, String>>, String>);
 
 /// Boots it. Everything that has to be installed or built for it is there when this returns.

@@ -1,4 +1,4 @@
-//! CPUs that go offline and come back: whoever was there moves, and everybody is told.
+//! CPUs that go offline and come back: their containers move, and the other containers are updated.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         scene.abandon();
     }
     report.check(
-        "agent: whoever was on a CPU that goes offline moves, and pools shrink and grow",
+        "agent: containers on a CPU that goes offline move, and pools shrink and grow",
         outcome,
     );
     Ok(())
@@ -77,10 +77,10 @@ fn play(scene: &mut Scene<'_>, offline: &mut Offline) -> Result<(), String> {
     let later = scene.agent.status()?["generation"].as_u64();
     equal("the journal has it", later > generation, true)?;
     let log = scene.agent.log();
-    let told = log
+    let logged = log
         .iter()
         .any(|line| line["message"] == "rules changed: pods were placed by the new rules");
-    equal("the log has it", told, true)?;
+    equal("the log has it", logged, true)?;
 
     offline.give_back()?;
     settles(scene, &all, 2)?;
@@ -95,7 +95,7 @@ fn allowed(scene: &Scene<'_>, pod: &str) -> Result<CpuSet, String> {
     Ok(scene.stage.groups.look(group)?.cpus)
 }
 
-/// Soon two pods have as many CPUs of their own as they asked for, the third all others, and the agent says the same.
+/// Waits until two pods have as many exclusive CPUs as requested, the third all others, and the agent reports the same.
 fn settles(scene: &Scene<'_>, online: &CpuSet, count: usize) -> Result<(), String> {
     let mut wrong = String::new();
     let is_so = || -> Result<(), String> {
@@ -106,10 +106,14 @@ fn settles(scene: &Scene<'_>, online: &CpuSet, count: usize) -> Result<(), Strin
         equal("in common", mover.is_disjoint(&stays), true)?;
         equal("shared", &shares, &(&(online - &mover) - &stays))?;
         let status = scene.agent.status()?;
-        let told = status["occupancy"]["shared"].as_str().unwrap_or_default();
-        equal("shared by the agent's word", told, &shares.to_string())
+        let logged = status["occupancy"]["shared"].as_str().unwrap_or_default();
+        equal(
+            "shared CPUs in the agent's status",
+            logged,
+            &shares.to_string(),
+        )
     };
-    let settled = eventually("everybody is on CPUs that are online", || {
+    let settled = eventually("every container is on CPUs that are online", || {
         let outcome = is_so();
         wrong = outcome.clone().err().unwrap_or_default();
         outcome.is_ok()

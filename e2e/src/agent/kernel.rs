@@ -29,7 +29,7 @@ pub(crate) struct Seen {
 }
 
 impl Groups {
-    /// Of this machine, of whatever generation.
+    /// Of this machine, cgroup v1 or v2.
     pub(crate) fn find() -> Self {
         let root = Path::new("/sys/fs/cgroup");
         let unified = root.join("cgroup.controllers").exists();
@@ -90,8 +90,8 @@ impl Groups {
             }
             folder.push(part);
             if !folder.exists() {
-                let told = |error| format!("{}: {error}", folder.display());
-                fs::create_dir(&folder).map_err(told)?;
+                let failed = |error| format!("{}: {error}", folder.display());
+                fs::create_dir(&folder).map_err(failed)?;
             }
         }
         match self.unified {

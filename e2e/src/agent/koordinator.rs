@@ -97,13 +97,13 @@ fn chosen(node: &mut Node<'_>) -> Result<(), String> {
     let is_in = node.come(&second)?;
     equal("there is room", is_in, Room::find()?.free > 1)?;
     let journal = node.agent.ask("GET", "/v1/journal?after=0", "")?.1;
-    let told = journal["entries"].to_string();
+    let entries = journal["entries"].to_string();
     if is_in {
         let old =
             format!("the scheduler chose CPUs {last} for generation 1 of the node, which is at");
         equal(
-            &format!("the journal says why ({told})"),
-            told.contains(&old),
+            &format!("the journal says why ({entries})"),
+            entries.contains(&old),
             true,
         )?;
     }

@@ -29,24 +29,24 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
             for (known, how) in WAYS {
                 let from_runtime = known == Known::FromTheRuntime;
                 if from_runtime && (scope == "pod" || options.brief) {
-                    // Containers whose pod nobody knows are decided about one by one.
+                    // Containers of unknown pods are decided one by one.
                     continue;
                 }
-                let told = match options.brief {
+                let outcome = match options.brief {
                     true => brief(&mut scene, known, &room),
                     false => story(&mut scene, known, &room)
                         .and_then(|()| surprises(&mut scene, known, &room, &mut chance)),
                 };
-                let told = told.and_then(|()| scene.clear());
-                let told = told.and_then(|()| scene.undisturbed());
-                if told.is_err() {
+                let outcome = outcome.and_then(|()| scene.clear());
+                let outcome = outcome.and_then(|()| scene.undisturbed());
+                if outcome.is_err() {
                     scene.abandon();
                 }
                 report.check(
                     format_args!(
                         "agent: {policy} per {scope}: pods that are {how} come, share, are rejected, and go"
                     ),
-                    told,
+                    outcome,
                 );
             }
         }

@@ -37,7 +37,7 @@ pub(crate) struct Used {
     pub(crate) journal: u64,
 }
 
-/// What came of a storm, for whoever writes it down.
+/// Measurements of a burst of containers.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) containers: u32,
@@ -49,12 +49,12 @@ pub(crate) struct Measured {
     pub(crate) used: Used,
 }
 
-/// Containers of the storm that is measured.
+/// Containers of the burst that is measured.
 const BENCH_STORM: u32 = 250;
-/// Seconds of coming and going that are measured, if nobody says otherwise.
+/// Seconds of container starts and stops that are measured by default.
 const BENCH_SOAK: u64 = 600;
 
-/// A storm and a soak, as a part of the page about benchmarks.
+/// Measures a burst and a soak, and writes them to the page about benchmarks.
 pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
     let seconds = std::env::var("SOAK")
         .ok()
@@ -64,7 +64,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         ..Options::default()
     };
     let storm = storm(stage, BENCH_STORM)?;
-    say(told(&storm));
+    say(summary(&storm));
     let soaked = soaked(stage, &options)?;
     let Soaked { early, late, pods } = &soaked;
     let row = |what: &str, storm: String, early: String, late: String| {
@@ -118,7 +118,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
     let measured = storm(stage, options.storm);
     if let Ok(measured) = &measured {
-        say(format_args!("agent: {}", told(measured)));
+        say(format_args!("agent: {}", summary(measured)));
     }
     let outcome = measured.and_then(|measured| {
         let memory = measured.used.memory;
@@ -149,7 +149,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
 }
 
 /// One line for people.
-pub(crate) fn told(measured: &Measured) -> String {
+pub(crate) fn summary(measured: &Measured) -> String {
     let Measured {
         containers,
         seconds,
@@ -181,7 +181,7 @@ fn shown(latency: &Latency) -> String {
     format!("({}) p50 ≤ {half} ms, p99 ≤ {most} ms", latency.count())
 }
 
-/// Everybody comes, the pool shrinks and grows for all, everybody goes.
+/// Starts all containers, shrinks and grows the shared pool of all, and stops them.
 pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
     let begin = Instant::now();
     let mut scene = Scene::open(stage, &rules::kubelet("single-numa-node", "container"))?;
@@ -276,7 +276,7 @@ fn visitors(scene: &mut Scene<'_>, count: u32) -> Result<Latency, String> {
     Ok(Latency::so_far(&scene.agent)?.since(&before))
 }
 
-/// One pod with a CPU of its own comes and goes: everybody else moves twice.
+/// Starts and stops one pod with an exclusive CPU: the cpusets of all other containers change twice.
 fn all_make_room(
     scene: &mut Scene<'_>,
     here: &[(Pod, Vec<String>)],
@@ -288,25 +288,25 @@ fn all_make_room(
         u32::try_from(groups.len()).unwrap_or(0),
         count,
     )?;
-    let everybody = |scene: &Scene<'_>| {
+    let settled = |scene: &Scene<'_>| {
         let shared = scene.oracle.ledger().state().cpus().shared();
-        eventually(&format!("everybody is on CPUs {shared}"), || {
+        eventually(&format!("every container is on CPUs {shared}"), || {
             groups.iter().all(|group| {
                 let seen = scene.stage.groups.look(group);
                 seen.is_ok_and(|seen| seen.cpus == *shared && seen.group_cpus == *shared)
             })
         })
     };
-    everybody(scene)?;
+    settled(scene)?;
     let own = PodPlan::guaranteed("own", 1000, 16);
     let is_in = scene.come(&own, Known::FromTheRuntime)?;
     equal("own is let in", is_in, true)?;
-    everybody(scene)?;
+    settled(scene)?;
     scene.go("own")?;
-    everybody(scene)
+    settled(scene)
 }
 
-/// What the system says about a process and its journal.
+/// Memory, CPU time and open files of a process, and the size of its journal.
 fn used(process: u32, state: &Path) -> Result<Used, String> {
     let path = format!("/proc/{process}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -351,10 +351,10 @@ fn soak(stage: &mut Stage, options: &Options) -> Result<(), String> {
         "agent: after {pods} pods: {late:?}, at a third of the time {early:?}"
     ));
     let grown = late.memory.saturating_sub(early.memory);
-    let told = format!("memory grew by {grown} KiB, which is little");
-    equal(&told, grown < GROWTH, true)?;
-    let told = format!("{} files were open, {} are", early.files, late.files);
-    equal(&told, late.files <= early.files + 2, true)
+    let summary = format!("memory grew by {grown} KiB, which is little");
+    equal(&summary, grown < GROWTH, true)?;
+    let summary = format!("{} files were open, {} are", early.files, late.files);
+    equal(&summary, late.files <= early.files + 2, true)
 }
 
 fn soaked(stage: &mut Stage, options: &Options) -> Result<Soaked, String> {
@@ -376,7 +376,7 @@ fn soaked(stage: &mut Stage, options: &Options) -> Result<Soaked, String> {
     }
     let late = used(agent.id(), &setup.state)?;
     crowd.leave();
-    eventually("nobody is left", || {
+    eventually("no container is left", || {
         let pods = agent.ask("GET", "/v1/pods", "");
         pods.is_ok_and(|(_, pods)| pods.as_array().is_some_and(Vec::is_empty))
     })?;

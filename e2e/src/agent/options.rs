@@ -1,4 +1,4 @@
-//! How much of everything: `agent-inside FOLDER kills=50 storm=250`.
+//! Sizes and seeds of the scenarios: `agent-inside FOLDER kills=50 storm=250`.
 
 use crate::report::say;
 
@@ -7,7 +7,7 @@ use crate::report::say;
 pub(crate) struct Options {
     /// How often the agent is killed at a random moment.
     pub(crate) kills: u32,
-    /// How many containers come and go in the storm.
+    /// How many containers start and stop in the burst.
     pub(crate) storm: u32,
     /// For how many seconds containers come and go while memory and files are watched.
     pub(crate) soak: u64,

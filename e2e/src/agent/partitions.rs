@@ -1,4 +1,4 @@
-//! CPUs of a container's own as a cpuset partition, which the scheduler keeps everybody else off.
+//! Exclusive CPUs as a cpuset partition, on which the kernel schedules no other process.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         scene.abandon();
     }
     report.check(
-        "agent: CPUs of a container's own are isolated from everybody until it ends",
+        "agent: exclusive CPUs are isolated from all other processes until the container ends",
         outcome,
     );
     Ok(())
@@ -73,12 +73,12 @@ fn play(scene: &mut Scene<'_>) -> Result<(), String> {
     for (_, group) in groups.iter().filter(|(pod, _)| pod != "shares") {
         rest = &rest - &effective(group)?;
     }
-    equal("CPUs of everybody else", effective(ROOT)?, rest)?;
+    equal("CPUs of all other processes", effective(ROOT)?, rest)?;
     scene.check()?;
     for name in ["first", "second", "shares"] {
         scene.go(name)?;
     }
-    eventually("all CPUs are everybody's again", || {
+    eventually("all CPUs are shared again", || {
         effective(ROOT).is_ok_and(|now| now == before)
     })?;
     let kubepods = format!("{ROOT}{}/kubepods", scene.stage.containerd.cgroup());

@@ -191,7 +191,7 @@ impl PodPlan {
         .to_string()
     }
 
-    /// The pod as everybody reads it.
+    /// The pod as pinfold-kube reads its manifest.
     pub(crate) fn object(&self) -> Result<PodObject, String> {
         let read = pod::read("a pod of the suite", self.manifest().as_bytes());
         let read = read.map_err(|findings| findings.to_string())?;

@@ -9,7 +9,7 @@ use std::process::Command;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use serde_json::Value;
 
-/// Shows the files below `$1` to the program that follows, and to nobody else.
+/// Shows the files below `$1` to the program that follows, in a mount namespace of its own.
 const SCRIPT: &str = "mount --make-rprivate / 2>/dev/null; machine=$1; shift
 mount --bind $machine/sys/devices/system/cpu /sys/devices/system/cpu &&
 mount --bind $machine/sys/devices/system/node /sys/devices/system/node &&
@@ -29,11 +29,11 @@ pub(crate) fn command(machine: &Path, program: &Path) -> Command {
 pub(crate) fn write(root: &Path, machine: &Value) -> Result<(), String> {
     let file = |path: String, content: String| {
         let path = root.join(path);
-        let told = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(told)?;
+            fs::create_dir_all(folder).map_err(failed)?;
         }
-        fs::write(&path, content + "\n").map_err(told)
+        fs::write(&path, content + "\n").map_err(failed)
     };
     let (cpu, node) = ("sys/devices/system/cpu", "sys/devices/system/node");
     let mut all = CpuSet::new();

@@ -51,7 +51,7 @@ pub(crate) struct Agent {
     folder: PathBuf,
     child: Child,
     /// How long its log was when it started.
-    told: usize,
+    log_start: usize,
 }
 
 impl Agent {
@@ -63,7 +63,7 @@ impl Agent {
         write(&rules, &setup.rules)?;
         write(&config, &configuration(setup, folder, &rules))?;
         let path = folder.join("agent.log");
-        let told = fs::read(&path).map_or(0, |log| log.len());
+        let log_start = fs::read(&path).map_or(0, |log| log.len());
         let log = File::options().create(true).append(true).open(&path);
         let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
         let mut command = match &setup.machine {
@@ -81,7 +81,7 @@ impl Agent {
         Ok(Self {
             folder: folder.to_owned(),
             child,
-            told,
+            log_start,
         })
     }
 
@@ -123,7 +123,7 @@ impl Agent {
         let _ = self.child.wait();
     }
 
-    /// Tells it to stop, and waits.
+    /// Stops the agent with SIGTERM and waits for its end.
     pub(crate) fn stop(&mut self) -> Result<ExitStatus, String> {
         self.signal("TERM")?;
         self.wait_for_its_end()
@@ -149,7 +149,8 @@ impl Agent {
     /// What it logged since it started, one value a line.
     pub(crate) fn log(&self) -> Vec<Value> {
         let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
-        let log = String::from_utf8_lossy(log.get(self.told..).unwrap_or_default()).into_owned();
+        let log =
+            String::from_utf8_lossy(log.get(self.log_start..).unwrap_or_default()).into_owned();
         let lines = log.lines();
         lines
             .map(|line| serde_json::from_str(line).unwrap_or_else(|_| Value::from(line)))
@@ -166,12 +167,12 @@ impl Agent {
         self.folder.join("pod-resources.sock")
     }
 
-    /// Asks its API: the status code, and what it says.
+    /// Sends a request to its API: the status code and the body.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Result<(u16, Value), String> {
         ask(&self.socket(), method, path, body)
     }
 
-    /// How it says it is.
+    /// Its status.
     pub(crate) fn status(&self) -> Result<Value, String> {
         let (code, said) = self.ask("GET", "/v1/status", "")?;
         match code {
@@ -192,18 +193,18 @@ impl Agent {
             .collect())
     }
 
-    /// A page of its port: the status code, and what it says.
+    /// A page of its metrics port: the status code and the body.
     pub(crate) fn probe(&self, path: &str) -> Result<(u16, String), String> {
         let started = self.log();
         let started = started
             .iter()
             .find(|line| line["message"] == "agent started");
         let address = started.and_then(|line| line["metrics"].as_str());
-        let address = address.ok_or("the agent has not told where its metrics are")?;
-        let told = |error: std::io::Error| format!("{address}{path}: {error}");
-        let mut stream = TcpStream::connect(address).map_err(told)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(told)?;
-        exchange(&mut stream, "GET", path, "").map_err(told)
+        let address = address.ok_or("the agent has not logged the address of its metrics")?;
+        let failed = |error: std::io::Error| format!("{address}{path}: {error}");
+        let mut stream = TcpStream::connect(address).map_err(failed)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        exchange(&mut stream, "GET", path, "").map_err(failed)
     }
 }
 
@@ -220,13 +221,13 @@ pub(crate) fn ask(
     path: &str,
     body: &str,
 ) -> Result<(u16, Value), String> {
-    let told = |error: std::io::Error| format!("{}: {method} {path}: {error}", socket.display());
-    let mut stream = UnixStream::connect(socket).map_err(told)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(told)?;
+    let failed = |error: std::io::Error| format!("{}: {method} {path}: {error}", socket.display());
+    let mut stream = UnixStream::connect(socket).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     stream
         .set_write_timeout(Some(Duration::from_secs(30)))
-        .map_err(told)?;
-    let (code, said) = exchange(&mut stream, method, path, body).map_err(told)?;
+        .map_err(failed)?;
+    let (code, said) = exchange(&mut stream, method, path, body).map_err(failed)?;
     let said = serde_json::from_str(&said).map_err(|error| format!("{path}: {error}: {said}"))?;
     Ok((code, said))
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         scene.abandon();
     }
     report.check(
-        "agent: a process and what it started follow the shared CPUs, whoever changes them or restarts",
+        "agent: a process and its children follow the shared CPUs after every change and restart",
         outcome,
     );
     Ok(())

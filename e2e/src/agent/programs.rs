@@ -24,8 +24,8 @@ pub(crate) fn folder() -> Result<PathBuf, String> {
         return Ok(ready.into());
     }
     let folder = programs::workspace().join("target/e2e-agent");
-    let told = |error: std::io::Error| format!("{}: {error}", folder.display());
-    fs::create_dir_all(&folder).map_err(told)?;
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(failed)?;
     let release = packages::RELEASES.last().ok_or("there is no release")?;
     let fetched = packages::fetch(release)?;
     let image = make_image(&programs::folder().join("image"))?;

@@ -1,4 +1,4 @@
-//! What the agent tells monitoring agents, beside what the kernel says.
+//! The agent's podresources API compared with the kernel's cpusets.
 
 use std::time::Duration;
 
@@ -84,17 +84,17 @@ fn agrees(scene: &Scene<'_>, reader: &PodResourcesClient) -> Result<(), String> 
         let same = listed.iter().find(|one| one.name == pod.plan.name);
         equal("Get and List", Some(&got), same)?;
         for container in &pod.containers {
-            let told = got
+            let reported = got
                 .containers
                 .iter()
                 .find(|one| one.name == container.name.as_str());
-            let told = told.ok_or_else(|| format!("{} is not listed", container.name))?;
+            let reported = reported.ok_or_else(|| format!("{} is not listed", container.name))?;
             let seen = scene.stage.groups.look(&container.group)?;
             let (_, own, _) = scene.oracle.expected(&container.resident, &container.name);
             let expected = if own { seen.cpus } else { CpuSet::new() };
             let name = format!("CPUs of {} {}", pod.plan.name, container.name);
-            equal(&name, cpus(&told.cpu_ids), expected)?;
-            equal("memory nodes", memory_nodes(told)?, seen.mems)?;
+            equal(&name, cpus(&reported.cpu_ids), expected)?;
+            equal("memory nodes", memory_nodes(reported)?, seen.mems)?;
         }
         equal("containers", got.containers.len(), pod.containers.len())?;
     }
@@ -116,13 +116,13 @@ fn memory_nodes(container: &api::ContainerResources) -> Result<NodeSet, String> 
 }
 
 fn allocatable(scene: &Scene<'_>, reader: &PodResourcesClient) -> Result<(), String> {
-    let told = reader.allocatable().map_err(|error| error.to_string())?;
+    let reported = reader.allocatable().map_err(|error| error.to_string())?;
     let rules = scene.oracle.ledger().rules();
     let expected = rules.machine().online() - &rules.reserved_cpus();
-    equal("CPUs", cpus(&told.cpu_ids), expected)?;
+    equal("CPUs", cpus(&reported.cpu_ids), expected)?;
     let rows = scene.oracle.ledger().state().memory().nodes().values();
     let rows = rows.flat_map(|row| row.memory.values());
     let expected: u64 = rows.map(|amounts| amounts.allocatable).sum();
-    let found: u64 = told.memory.iter().map(|block| block.size).sum();
+    let found: u64 = reported.memory.iter().map(|block| block.size).sum();
     equal("memory", found, expected)
 }

@@ -17,12 +17,12 @@ use crate::containerd::{PATIENCE, eventually};
 use crate::programs::succeed;
 use crate::report::equal;
 
-/// How an agent comes to know a pod.
+/// How an agent learns of a pod: from its API or from the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// Somebody asked for it first.
+    /// It was admitted through the API first.
     Beforehand,
-    /// From what the runtime is asked.
+    /// From the NRI calls of the runtime.
     FromTheRuntime,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// All pods end, whatever became of them.
+    /// Stops all pods, running or not.
     pub(crate) fn abandon(&mut self) {
         for gone in self.running.drain(..) {
             let _ = self.stage.cri.remove(&gone.pod);
@@ -200,11 +200,11 @@ impl Scene<'_> {
         Ok(Some(id))
     }
 
-    /// A container of a pod that nobody knows, decided about by itself.
+    /// A container of an unknown pod, decided by itself.
     fn alone(&mut self, pod: &CorePod, plan: &ContainerPlan) -> Result<(PodUid, bool), String> {
         let resident = PodUid::from(format!("{}/{}", pod.uid, plan.name).as_str());
         if QosClass::of(pod) != QosClass::Guaranteed {
-            // It shares, whatever it asks for.
+            // It uses the shared pool for any request.
             return Ok((resident, true));
         }
         let container = pod.container(&plan.name.as_str().into());
@@ -280,7 +280,7 @@ impl Scene<'_> {
         .map_err(|problem| format!("{problem}: {left}"))
     }
 
-    /// Nothing had to be repaired: whoever did what it was told from the start.
+    /// Checks that no drift had to be repaired: the runtime applied every update.
     pub(crate) fn undisturbed(&self) -> Result<(), String> {
         let metrics = self.agent.metrics()?;
         let drifts = metrics.iter().filter(|(name, count)| {
@@ -289,20 +289,20 @@ impl Scene<'_> {
         let found: Vec<String> = drifts
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        let told = self.agent.log();
-        let told = told.iter().filter(|line| {
+        let logged = self.agent.log();
+        let logged = logged.iter().filter(|line| {
             line["message"]
                 .as_str()
                 .is_some_and(|text| text.contains("drift"))
         });
-        let told: Vec<String> = told.map(ToString::to_string).collect();
+        let logged: Vec<String> = logged.map(ToString::to_string).collect();
         match found.is_empty() {
             true => Ok(()),
-            false => Err(format!("{}: {}", found.join(", "), told.join("\n"))),
+            false => Err(format!("{}: {}", found.join(", "), logged.join("\n"))),
         }
     }
 
-    /// Every container may use what it should, by the kernel's own word. Pools change soon, not at once.
+    /// The cpuset of every container in the kernel is the expected one. Pools change soon, not at once.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut wrong = String::new();
         eventually("every container has what it should", || {

@@ -41,7 +41,7 @@ impl Stage {
         })
     }
 
-    /// A folder that nobody has used.
+    /// An unused folder.
     pub(crate) fn fresh(&mut self) -> PathBuf {
         self.made += 1;
         self.folder.join(format!("agent-{}", self.made))

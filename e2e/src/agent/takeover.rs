@@ -33,7 +33,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         "agent: a node that its kubelet runs is mirrored, and nothing on it changed",
         outcome,
     );
-    for (dialect, told) in [
+    for (dialect, rules) in [
         ("kubelet", "the kubelet's rules"),
         ("koordinator", "Koordinator's rules"),
     ] {
@@ -42,7 +42,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
         node.abandon();
         report.check(
             format_args!(
-                "agent: by {told}, pods that the kubelet pinned keep their CPUs until the last ends"
+                "agent: by {rules}, pods that the kubelet pinned keep their CPUs until the last ends"
             ),
             outcome,
         );
@@ -51,7 +51,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, _: &Options) -> Result
     let outcome = node.first_phase();
     node.abandon();
     report.check(
-        "agent: in the first phase of a takeover nothing is written, and CPUs of two are told",
+        "agent: in the first phase of a takeover nothing is written, and CPUs of two pods are reported",
         outcome,
     );
     Ok(())
@@ -86,7 +86,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// A pod of one container, on these CPUs if any, which nobody but a runtime is asked for.
+    /// Starts a pod of one container in the runtime only, on these CPUs if any.
     fn pod(&mut self, plan: &PodPlan, cpus: Option<&CpuSet>) -> Result<(), String> {
         let root = self.stage.containerd.cgroup().to_owned();
         let pod = self.stage.cri.run(plan.sandbox(&root, 0)?)?;
@@ -186,10 +186,10 @@ impl<'a> Taken<'a> {
         equal("mode", status["mode"].as_str(), Some("mirror"))?;
         let manifest = PodPlan::guaranteed("new", 1000, 16).manifest();
         let (code, said) = agent.ask("POST", "/v1/pods", &manifest)?;
-        let told = said["error"].as_str().unwrap_or_default();
+        let printed = said["error"].as_str().unwrap_or_default();
         equal(
             &said.to_string(),
-            told.contains("the kubelet decides"),
+            printed.contains("the kubelet decides"),
             true,
         )?;
         equal("it is rejected", code >= 400, true)?;
@@ -216,8 +216,8 @@ impl<'a> Taken<'a> {
         let mut agent = self.stage.agent(&self.setup, &self.folder)?;
         for left in (1..=old.len()).rev() {
             soon_pinned(&agent, left)?;
-            let told = said(&self.stage.pinfold, &agent)?;
-            equal(&told, told.contains("takeover in-progress"), true)?;
+            let printed = said(&self.stage.pinfold, &agent)?;
+            equal(&printed, printed.contains("takeover in-progress"), true)?;
             for (name, cpus) in &old[old.len() - left..] {
                 self.is_on(name, cpus)?;
             }
@@ -228,8 +228,8 @@ impl<'a> Taken<'a> {
         }
         soon_pinned(&agent, 0)?;
         // Its policy is the last thing that an operator changes.
-        let told = said(&self.stage.pinfold, &agent)?;
-        equal(&told, told.contains("takeover in-progress"), true)?;
+        let printed = said(&self.stage.pinfold, &agent)?;
+        equal(&printed, printed.contains("takeover in-progress"), true)?;
         self.kubelet_state("none", self.online.clone(), ContainerCpus::new())?;
         soon_in_phase(&agent, "done")?;
         let plan = newcomer("fits", self.setup.dialect);
@@ -242,7 +242,7 @@ impl<'a> Taken<'a> {
         agent.stop().map(drop)
     }
 
-    /// As long as all is the kubelet's, whoever comes shares what is left, and nobody gets CPUs.
+    /// While the kubelet decides, new pods use the shared pool and get no exclusive CPUs.
     fn newcomers(&mut self, system: &CpuSet) -> Result<(), String> {
         let shares = ContainerPlan::between("main", (100, 200), (0, 0));
         self.pod(&PodPlan::new("shares", vec![shares]), None)?;
@@ -271,12 +271,12 @@ impl<'a> Taken<'a> {
         );
         self.pod(&plan, None)?;
         let mut problems = String::new();
-        let told = eventually("CPUs that two pods have are told", || {
+        let printed = eventually("CPUs that two pods have are reported", || {
             let status = agent.status().unwrap_or_default();
             problems = status["problems"].to_string();
             problems.contains("CPUs 1 are assigned to pod")
         });
-        told.map_err(|problem| format!("{problem}: {problems}"))?;
+        printed.map_err(|problem| format!("{problem}: {problems}"))?;
         self.is_on("old", &one)?;
         let all = self.online.clone();
         self.is_on("chosen", &all)?;
@@ -294,7 +294,7 @@ fn guaranteed(name: &str, cpus: &CpuSet) -> PodPlan {
     PodPlan::guaranteed(name, milli, 16)
 }
 
-/// Soon the agent says that exactly these pods hold exactly these CPUs.
+/// Waits until the agent reports exactly these pods with exactly these CPUs.
 fn holds(agent: &Agent, pods: &[(&str, CpuSet)]) -> Result<(), String> {
     let expected: Vec<(String, String)> = pods
         .iter()
@@ -323,7 +323,7 @@ fn newcomer(name: &str, dialect: &str) -> PodPlan {
     }
 }
 
-/// How many pods the agent says are pinned by the kubelet.
+/// The number of pods that the agent reports as pinned by the kubelet.
 fn soon_pinned(agent: &Agent, count: usize) -> Result<(), String> {
     let pinned = |status: &Value| status["takeover"]["pinnedPods"].as_object().map(Map::len);
     soon(agent, &format!("{count} pods are pinned"), |status| {

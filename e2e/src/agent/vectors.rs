@@ -298,7 +298,7 @@ fn play(
     outcome.map(|()| actors.looked.len())
 }
 
-/// Everybody in a case.
+/// The pods of a case.
 struct Actors<'a> {
     stage: &'a mut Stage,
     agent: Agent,
@@ -314,10 +314,10 @@ impl Actors<'_> {
     fn perform(&mut self, case: &Value) -> Result<(), String> {
         let mut shared = text(&case["expect"]["initial"]["default_cpuset"]);
         for (number, (step, expected)) in steps(case).enumerate() {
-            let told = |problem: String| format!("step {number}: {problem}");
+            let failed = |problem: String| format!("step {number}: {problem}");
             shared = text(&expected["default_cpuset"]);
-            self.step(step, expected).map_err(told)?;
-            self.check(&shared).map_err(told)?;
+            self.step(step, expected).map_err(failed)?;
+            self.check(&shared).map_err(failed)?;
         }
         let waiting = self.pods.keys().cloned().collect::<Vec<_>>();
         for uid in waiting {
@@ -453,16 +453,16 @@ fn text(value: &Value) -> String {
 
 /// The values of a file with one a line, compressed or not.
 fn lines(path: &Path) -> Result<Vec<Value>, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| told(&error))?;
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| failed(&error))?;
     let mut content = String::new();
     match path.extension().is_some_and(|kind| kind == "gz") {
         true => GzDecoder::new(bytes.as_slice()).read_to_string(&mut content),
         false => bytes.as_slice().read_to_string(&mut content),
     }
-    .map_err(|error| told(&error))?;
+    .map_err(|error| failed(&error))?;
     let lines = content.lines().map(serde_json::from_str);
     lines
         .collect::<Result<_, _>>()
-        .map_err(|error| told(&error))
+        .map_err(|error| failed(&error))
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
             whole_cores,
         ),
         (
-            "KOO-SCHED-05: CPUs of the kubelet's own pods, of the kubelet and of the node are nobody else's",
+            "KOO-SCHED-05: CPUs of the kubelet's own pods, of the kubelet and of the node are not assigned",
             held_by_others,
         ),
         (
@@ -42,7 +42,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
             pool_of_a_node,
         ),
         (
-            "VOL-11: a task goes to a node of its own policy, and is told why not to others",
+            "VOL-11: a task goes to a node of its own policy, and its events say why not to others",
             volcano,
         ),
     ];
@@ -91,19 +91,22 @@ fn apart(stage: &Stage, ours: &str) -> Result<(), String> {
     let how = json!({
         "preferredCPUBindPolicy": "SpreadByPCPUs", "preferredCPUExclusivePolicy": "PCPULevel",
     });
-    let mut cores = Vec::new();
+    let (mut cores, mut taken) = (Vec::new(), CpuSet::new());
     for name in ["replica-0", "replica-1"] {
         stage.create(&pinned(name, ours, 4, &how))?;
         let cpus = decided(stage, name)?;
         equal("CPUs", cpus.len(), 4)?;
         cores.extend(cpus.iter().map(|cpu| cpu.get() % 8));
+        taken |= &cpus;
     }
     cores.sort_unstable();
     cores.dedup();
     equal("cores of both", cores.len(), 8)?;
     let plain = json!({ "preferredCPUBindPolicy": "SpreadByPCPUs" });
     stage.create(&pinned("plain", ours, 4, &plain))?;
-    equal("CPUs beside them", decided(stage, "plain")?.len(), 4)
+    let siblings = decided(stage, "plain")?;
+    equal("CPUs beside them", siblings.len(), 4)?;
+    equal("CPUs of the replicas", &siblings & &taken, CpuSet::new())
 }
 
 /// Free are 2 CPUs on one NUMA node and 6 on the other.
@@ -229,7 +232,7 @@ fn written(stage: &Stage, name: &str) -> Result<Value, String> {
     })
 }
 
-/// Nodes that only Volcano's exporter tells of.
+/// Nodes that only Volcano's exporter reports.
 fn volcano(stage: &Stage, ours: &str) -> Result<(), String> {
     let detail: serde_json::Map<String, Value> = (0..8)
         .map(|cpu| {

@@ -1,4 +1,4 @@
-//! `pinfold-scheduler` as a process, and what it says about itself.
+//! `pinfold-scheduler` as a process, with its metrics, logs and status.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -227,7 +227,7 @@ fn launch(
     Process::start("/usr/bin/env".as_ref(), folder, name, &arguments)
 }
 
-/// A library that stands before the system's and tells a program that it is an hour later.
+/// A preloaded library that adds an hour to the clock of a program.
 const FAST_CLOCK: &str = "
 #define _GNU_SOURCE
 #include <sys/syscall.h>

@@ -63,13 +63,13 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extende
     let outcome = objects::reports(stage, ours);
     check(
         stage,
-        "a node with a malformed report is told, and others go on",
+        "a node with a malformed report is logged, and the other nodes are used",
         outcome,
     );
     let outcome = objects::annotations(stage, ours);
     check(
         stage,
-        "a pod with malformed annotations is told, and others go on",
+        "a pod with malformed annotations is logged, and other pods are scheduled",
         outcome,
     );
     let outcome = requests::without_certificate(stage, extender);
@@ -150,7 +150,7 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
                 .filter(|pod| pod["spec"]["nodeName"].is_string());
             equal("bound", bound.count() >= share, true)
         })?;
-        // As a crash ends it, whatever it is doing.
+        // SIGKILL at any moment, as in a crash.
         extender.restart()?;
     }
     run_all(stage, count)?;
@@ -234,7 +234,7 @@ fn taken_over(
     Ok(scheduler)
 }
 
-/// Longer than a lease that nobody renews.
+/// Longer than the duration of a lease that is not renewed.
 const LEASE_AND_MORE: Duration = Duration::from_secs(20);
 
 /// The clocks of two extenders are an hour apart. Times that the first writes look long past to the second, and those of
@@ -280,7 +280,7 @@ fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
     none_rejected(stage)
 }
 
-/// Somebody who asks an extender as kube-scheduler does.
+/// A client of the extender that sends the requests of kube-scheduler.
 pub(crate) fn client(stage: &Stage, extender: &Extender, user: &Value) -> Result<Admin, String> {
     let folder = stage.plane.folder();
     let config = json!({

@@ -1,4 +1,4 @@
-//! [`Kubelets`]: plays the kubelets of many nodes: lets bound pods in or fails them, as the core says the kubelet does,
+//! [`Kubelets`]: plays the kubelets of many nodes: admits bound pods or fails them by the core's model of the kubelet,
 //! and reports every node anew some time after it changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ struct State {
     decided: BTreeMap<PodUid, String>,
     /// Nodes that have not reported their last change.
     unreported: BTreeSet<String>,
-    /// What could not be told while the server was away: where to say it, and what.
+    /// Status updates that could not be sent while the server was away: path and content.
     untold: Vec<(String, Value)>,
     rejected: Vec<Rejected>,
     /// Pods that run, ever.
@@ -69,7 +69,7 @@ impl Shared {
 }
 
 impl Kubelets {
-    /// Plays the kubelets of whatever nodes it will be given; reports go out as often as `every`.
+    /// Plays the kubelets of the nodes that join; reports are sent at the interval `every`.
     pub(crate) fn start(kubeconfig: &Path, every: Duration) -> Result<Self, String> {
         let shared = Arc::new(Shared::default());
         let hearing = Arc::clone(&shared);

@@ -71,7 +71,7 @@ impl RealNode {
     pub(crate) fn wait(&mut self, stage: &Stage) -> Result<(), String> {
         let node = format!("/api/v1/nodes/{}", self.name);
         let report = format!("{TOPOLOGIES}/{}", self.name);
-        // Emulation is slow, and one patience may not be enough.
+        // Emulation is slow: the usual timeout may not be enough.
         for _ in 0..4 {
             let ready = eventually("the node is ready", || {
                 let found = stage.admin.expect("GET", &node, None)?;
@@ -87,7 +87,7 @@ impl RealNode {
         Err(self.with_words("the node is not ready"))
     }
 
-    /// A problem, with what the machine said last.
+    /// A problem, with the last lines of the console.
     pub(crate) fn with_words(&self, problem: &str) -> String {
         format!("{problem}\n  {}", self.server.last_words())
     }
@@ -99,13 +99,13 @@ impl RealNode {
             .collect()
     }
 
-    /// The CPUs that the agent tells monitoring agents of, for the containers of a pod.
+    /// The CPUs in the agent's podresources API, for the containers of a pod.
     pub(crate) fn held(&self, pod: &str) -> Vec<String> {
         let own = self.rows("held").filter(|row| row[0] == pod);
         own.map(|[_, _, cpus]| cpus).collect()
     }
 
-    /// What the node said last in lines that begin with a word.
+    /// The lines of the last complete round on the console that begin with a word.
     fn rows(&self, word: &str) -> impl Iterator<Item = [String; 3]> {
         let said = self.server.said();
         let rounds: Vec<&[String]> = said.split(|line| line == "round").collect();
@@ -202,7 +202,7 @@ fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {
     config.to_string()
 }
 
-/// The rules of the node, whoever carries them out.
+/// The kubelet settings of the node, for the kubelet or the agent.
 fn rules() -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",

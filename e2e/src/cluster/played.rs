@@ -19,7 +19,7 @@ use pinfold_kube::node_resource_topology::NrtVersion;
 use pinfold_kube::pod::PodObject;
 use serde_json::{Value, json};
 
-/// The most pods of a node, as kubelets say unless told otherwise.
+/// The most pods of a node, the kubelet's default.
 const MOST_PODS: usize = 110;
 
 /// A node that the suite plays.
@@ -33,7 +33,7 @@ pub(crate) struct PlayedNode {
     pub(crate) generation: u64,
     /// More labels of the node.
     labels: Value,
-    /// Whether its report is one of Koordinator's agent, which does not tell what ours does.
+    /// Whether its report has the form of Koordinator's agent, which has fewer fields than ours.
     koordinator: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The pods of the suite: what they ask for, and pods by chance.
+//! The pods of the suite: fixed and random ones.
 
 use serde_json::{Map, Value, json};
 
@@ -99,7 +99,7 @@ impl Dice {
         self.below(100) < percent
     }
 
-    /// A pod by chance: mostly such as kubelets align, of one to three containers.
+    /// A random pod of one to three containers, mostly one that kubelets align.
     pub(crate) fn pod(&mut self, name: &str, scheduler: &str) -> Value {
         let containers = match self.below(10) {
             0..=6 => 1,

@@ -1,4 +1,4 @@
-//! A thousand pods by chance on kubelets of all policies and scopes: none is rejected, and none waits that any kubelet
+//! A thousand random pods on kubelets of all policies and scopes: none is rejected, and none waits that any kubelet
 //! would let in.
 
 use std::collections::BTreeMap;

@@ -48,7 +48,7 @@ fn kubelet(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) -> Result<
     stage.admin.expect("DELETE", &path, None).map(drop)
 }
 
-/// More pods than fit, by chance: the kubelet lets everybody in who comes.
+/// More random pods than fit: the kubelet admits every pod that is bound.
 fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
     let mut dice = Dice::new(SEED);
     for number in 0..SAMPLE {
@@ -56,12 +56,12 @@ fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
         let pod = pod(&format!("sample-{number}"), ours, &[cpus(count)]);
         stage.create(&on(pod, node))?;
     }
-    let pods = eventually("everybody runs or is told to wait", || {
+    let pods = eventually("every pod runs or is unschedulable", || {
         let pods = stage.pods()?;
         for (name, pod) in &pods {
             let phase = pod["status"]["phase"].as_str().unwrap_or_default();
-            let told = pod["status"]["conditions"][0]["reason"] == "Unschedulable";
-            if phase == "Pending" && !told {
+            let unschedulable = pod["status"]["conditions"][0]["reason"] == "Unschedulable";
+            if phase == "Pending" && !unschedulable {
                 return Err(format!("{name} is under way"));
             }
         }
@@ -77,8 +77,8 @@ fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
         phase("Pending")
     ));
     equal("rejected", phase("Failed"), 0)?;
-    equal("somebody runs", phase("Running") >= 2, true)?;
-    equal("somebody waits", phase("Pending") >= 1, true)
+    equal("pods run", phase("Running") >= 2, true)?;
+    equal("a pod waits", phase("Pending") >= 1, true)
 }
 
 /// The kubelet's managers are off; the extender decides, and the agent pins.
@@ -148,7 +148,7 @@ fn lent_to_best_effort(
     Ok(())
 }
 
-/// The kernel, what monitoring agents are told and the node's report agree with the decision.
+/// The kernel, the podresources API and the node's report agree with the decision.
 fn agrees(stage: &Stage, node: &RealNode, pod: &Value, cpus: &str) -> Result<(), String> {
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
     let groups = eventually("the kernel pins it", || {
@@ -161,7 +161,7 @@ fn agrees(stage: &Stage, node: &RealNode, pod: &Value, cpus: &str) -> Result<(),
     })?;
     say(format_args!("        {groups:?}"));
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    eventually("podresources tells it", || {
+    eventually("podresources lists it", || {
         let held = node.held(&format!("default/{name}"));
         equal("CPUs in podresources", held, vec![cpus.to_owned()])
     })?;

@@ -112,8 +112,8 @@ fn waits(stage: &Stage, scene: &Scene<'_>, scheduler: &str) -> Result<(), String
     })?;
     let words = stage.waits(&name)?;
     say(format_args!("        {words}"));
-    let told = words.contains("NUMA") && words.contains("cpu");
-    equal(&format!("{words:?} names the NUMA nodes"), told, true)?;
+    let named = words.contains("NUMA") && words.contains("cpu");
+    equal(&format!("{words:?} names the NUMA nodes"), named, true)?;
     events(stage, &name, &words)?;
     // Others come and go; each time the scheduler tries the replica again.
     for number in 0..3 {
@@ -142,9 +142,9 @@ fn events(stage: &Stage, pod: &str, words: &str) -> Result<(), String> {
     eventually("the event is there", || {
         let events = stage.admin.expect("GET", &path, None)?;
         let events = events["items"].as_array().into_iter().flatten();
-        let mut told =
+        let mut named =
             events.filter_map(|event| event["message"].as_str().or(event["note"].as_str()));
         let start = words.split(':').next().unwrap_or_default();
-        equal("told", told.any(|note| note.starts_with(start)), true)
+        equal("named", named.any(|note| note.starts_with(start)), true)
     })
 }

@@ -28,9 +28,9 @@ use crate::report::{equal, say};
 const MACHINE: &str = "2 sockets, 16 cores, smt2, mem=128Gi";
 /// How many ask the API server at a time while objects are made.
 const HANDS: usize = 4;
-/// How often the extender is asked about all nodes.
+/// How many filter requests with all nodes are sent to the extender.
 const QUESTIONS: usize = 500;
-/// Pods of so many shapes are asked about.
+/// The number of pod shapes in these requests.
 const SHAPES: usize = 16;
 
 /// How much there is.
@@ -78,7 +78,7 @@ pub(crate) struct Measured {
 pub(crate) struct AllNames {
     /// For shapes of pods that come again and again.
     pub(crate) known: (f64, f64),
-    /// For shapes that nobody has asked about before.
+    /// For pod shapes that were not asked for before.
     pub(crate) new: (f64, f64),
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn measure(
         extender.wait()?;
         let extended = run(stage, size.pods, "extended", *queries, Some(&extender))?;
         pairs.push((*queries, Pair { alone, extended }));
-        // The last ones stay: the extender is asked about nodes with pods on them.
+        // The last ones stay: the requests are for nodes with pods on them.
         if pairs.len() < count {
             stage.clear()?;
         }
@@ -192,7 +192,7 @@ fn create(stage: &Stage, count: usize, scheduler: &str) -> Result<(), String> {
         let cpus = ["4", "8", "2", "500m"][number % 4];
         let main = guaranteed("main", &[("cpu", cpus), ("memory", "4Gi")]);
         let mut pod = pod(&format!("scale-{number:05}"), scheduler, &[main]);
-        // Nobody shares ports here, and host ports are none of this.
+        // All pods have ports of their own; host ports are not tested here.
         pod["spec"]["hostNetwork"] = false.into();
         admin.expect("POST", PODS, Some(&pod)).map(drop)
     })

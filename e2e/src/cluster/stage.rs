@@ -82,7 +82,7 @@ impl Stage {
         })
     }
 
-    /// Waits until the scheduler has said why a pod has to wait; its words.
+    /// Waits until the pod is Unschedulable; the message of the condition.
     pub(crate) fn waits(&self, name: &str) -> Result<String, String> {
         eventually(&format!("{name} waits"), || {
             let pod = self.admin.expect("GET", &format!("{PODS}/{name}"), None)?;

@@ -1,9 +1,15 @@
 //! The acceptance scenarios that need a cluster, on kubelets that are played.
 
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
 use super::machines::{self, machine, settings};
 use super::played::PlayedNode;
 use super::pods::{NIC, cpus, guaranteed, on, pod};
 use super::stage::Stage;
+use crate::programs::{self, said_by};
 use crate::report::{Report, equal, say};
 
 /// Hugepages of 2 MiB.
@@ -33,7 +39,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
             badly_spread,
         ),
         (
-            "STORY-08: what a fragmented node lacks is said, and runs once a pod has moved",
+            "STORY-08: a pod that a fragmented node rejects runs after the moves that defragment prints",
             fragmented,
         ),
     ];
@@ -56,7 +62,7 @@ fn join(stage: &Stage, nodes: Vec<PlayedNode>) -> Result<(), String> {
     stage.kubelets.join(&stage.admin, nodes)
 }
 
-/// Waits until a pod runs, and says what its first container got.
+/// Waits until a pod runs, and prints the assignment of its first container.
 fn got(stage: &Stage, name: &str) -> Result<String, String> {
     stage.runs(name)?;
     let got = stage.kubelets.holding(name);
@@ -180,29 +186,71 @@ fn badly_spread(stage: &Stage, ours: &str) -> Result<(), String> {
     )
 }
 
+/// Five CPUs are free, three on one NUMA node and two on the other: a pod of five fits after the moves that
+/// `pinfold defragment` prints, of pods that keep their size.
 fn fragmented(stage: &Stage, ours: &str) -> Result<(), String> {
-    let text = "2 sockets, 8 cores, mem=32Gi";
-    join(
-        stage,
-        vec![machines::node(
-            "fragmented",
-            text,
-            "single-numa-node",
-            "container",
-        )?],
-    )?;
-    for (name, count) in [("one", 4), ("two", 6), ("three", 3)] {
-        stage.create(&pod(name, ours, &[cpus(count)]))?;
-        stage.runs(name)?;
+    let (policy, scope) = ("single-numa-node", "container");
+    let node = machines::node("fragmented", FRAGMENTED, policy, scope)?;
+    join(stage, vec![node])?;
+    let running = [("one", 2), ("two", 2), ("three", 6)];
+    let running = running.map(|(name, count)| pod(name, ours, &[cpus(count)]));
+    for pod in &running {
+        stage.create(pod)?;
+        stage.runs(name_of(pod)?)?;
     }
-    // Some of each NUMA node is free, and no five CPUs of one.
-    stage.delete("three")?;
-    stage.create(&pod("big", ours, &[cpus(5)]))?;
+    let big = pod("big", ours, &[cpus(5)]);
+    stage.create(&big)?;
     let words = stage.waits("big")?;
     say(format_args!("        {words}"));
-    // What the plan for a defragmentation says: one pod moves.
-    stage.delete("two")?;
-    stage.create(&pod("two-moved", ours, &[cpus(2)]))?;
-    stage.runs("two-moved")?;
-    equal("the node", stage.runs("big")?.as_str(), "fragmented")
+    let named = words.contains("NUMA");
+    equal(&format!("{words} names the NUMA nodes"), named, true)?;
+    let plan = defragmentation(&running, &big)?;
+    let moves = &plan["plan"]["alteration"]["move"];
+    let moved = moves["moves"].as_array().map(Vec::len);
+    equal("moves of the plan", moved, Some(1))?;
+    let steps = moves["steps"].as_array().ok_or("the plan has no steps")?;
+    for step in steps {
+        if let Some(name) = step["release"]["name"].as_str() {
+            stage.delete(name)?;
+            continue;
+        }
+        let name = step["admit"]["name"].as_str();
+        let name = name.ok_or_else(|| format!("an unknown step: {step}"))?;
+        // The pod that has to fit was created before and waits.
+        if let Some(pod) = running.iter().find(|pod| pod["metadata"]["name"] == name) {
+            stage.create(pod)?;
+        }
+        equal("the node", stage.runs(name)?.as_str(), "fragmented")?;
+    }
+    for name in ["one", "two", "three", "big"] {
+        stage.runs(name)?;
+    }
+    Ok(())
+}
+
+/// The machine of the fragmented node. One CPU of its first NUMA node is reserved.
+const FRAGMENTED: &str = "2 sockets, 8 cores, mem=32Gi";
+
+fn name_of(pod: &Value) -> Result<&str, String> {
+    let name = pod["metadata"]["name"].as_str();
+    name.ok_or_else(|| "a pod without a name".to_owned())
+}
+
+/// The output of `pinfold defragment` for these pods on the fragmented node.
+fn defragmentation(running: &[Value], big: &Value) -> Result<Value, String> {
+    let pinfold = programs::debug_program(programs::PINFOLD)?;
+    let folder = std::env::temp_dir().join(format!("pinfold-e2e-plan-{}", std::process::id()));
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(wrong)?;
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": running });
+    let (pods, pod) = (folder.join("pods.json"), folder.join("big.json"));
+    fs::write(&pods, list.to_string()).map_err(wrong)?;
+    fs::write(&pod, big.to_string()).map_err(wrong)?;
+    let mut command = Command::new(pinfold);
+    command.args(["defragment", "--output", "json"]);
+    command.args(["--machine", FRAGMENTED]);
+    command.args(["--policy", "single-numa-node", "--scope", "container"]);
+    let printed = said_by(command.arg("--pods").arg(&pods).arg(&pod))?;
+    let _ = fs::remove_dir_all(&folder);
+    serde_json::from_str(&printed).map_err(|error| format!("{printed}: {error}"))
 }

@@ -21,7 +21,7 @@ pub(crate) enum News {
     Gone(Value),
 }
 
-/// How often a watch that hears nothing looks whether it is still wanted.
+/// How often a watch without events checks whether it was stopped.
 const GLANCE: Duration = Duration::from_millis(100);
 const PODS: &str = "/api/v1/pods";
 
@@ -32,10 +32,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Tells `hear` about every pod, and goes on after every loss of the connection.
+    /// Calls `handle` for every pod event, and reconnects after every loss of the connection.
     pub(crate) fn start(
         kubeconfig: &Path,
-        hear: impl Fn(News) + Send + 'static,
+        handle: impl Fn(News) + Send + 'static,
     ) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -48,14 +48,14 @@ impl Watch {
         })?;
         let stop = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&stop);
-        let (tell, told) = mpsc::channel();
-        // Whoever hears may take its time and ask the server itself.
-        thread::spawn(move || told.iter().for_each(hear));
+        let (sender, receiver) = mpsc::channel();
+        // The handler may be slow and send requests to the server itself.
+        thread::spawn(move || receiver.iter().for_each(handle));
         let thread = thread::spawn(move || {
             runtime.block_on(async {
                 while !until.load(Ordering::Relaxed) {
                     // Whatever it is, the next list sets it right.
-                    let _ = follow(&client, &tell, &until).await;
+                    let _ = follow(&client, &sender, &until).await;
                     sleep(GLANCE).await;
                 }
             });
@@ -78,11 +78,11 @@ impl Drop for Watch {
 
 async fn follow(
     client: &kube::Client,
-    tell: &mpsc::Sender<News>,
+    sender: &mpsc::Sender<News>,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    // Nobody hears any more only when nothing is wanted any more.
-    let hear = |news| drop(tell.send(news));
+    // The receiver is dropped only at the end of the watch.
+    let handle = |news| drop(sender.send(news));
     let listed = client.send(request(PODS)?).await;
     let listed = listed.map_err(|error| error.to_string())?.into_body();
     let listed = listed.collect().await.map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ async fn follow(
         serde_json::from_slice(&listed.to_bytes()).map_err(|error| error.to_string())?;
     if let Some(pods) = list["items"].as_array_mut() {
         for pod in pods {
-            hear(News::Is(pod.take()));
+            handle(News::Is(pod.take()));
         }
     }
     let version = list["metadata"]["resourceVersion"].as_str().unwrap_or("0");
@@ -111,8 +111,8 @@ async fn follow(
                 serde_json::from_slice(&line).map_err(|error| error.to_string())?;
             let pod = event["object"].take();
             match event["type"].as_str() {
-                Some("ADDED" | "MODIFIED") => hear(News::Is(pod)),
-                Some("DELETED") => hear(News::Gone(pod)),
+                Some("ADDED" | "MODIFIED") => handle(News::Is(pod)),
+                Some("DELETED") => handle(News::Gone(pod)),
                 _ => return Err(format!("{event}")),
             }
         }

@@ -18,7 +18,7 @@ pub(crate) use super::messages::{HugePages, LinuxPod, PodConfig, PodMetadata, Re
 /// The network namespace of the node: needs no network plugin.
 const NODE: i32 = 2;
 
-/// A container that runs, as CRI says it.
+/// A running container, as CRI lists it.
 const RUNNING: i32 = 1;
 
 /// What containers do that are there to be looked at.
@@ -227,7 +227,7 @@ impl Cri {
         Ok(())
     }
 
-    /// What a command says inside of a container.
+    /// The output of a command inside of a container.
     pub(crate) fn exec(&self, container: &str, script: &str) -> Result<String, String> {
         let request = Exec {
             container: container.to_owned(),

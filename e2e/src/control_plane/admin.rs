@@ -1,4 +1,4 @@
-//! [`Admin`]: somebody who asks the API server for things, one after the other.
+//! [`Admin`]: a client of the API server that sends one request at a time.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Whoever the kubeconfig says.
+    /// The user of the kubeconfig.
     pub(crate) fn new(kubeconfig: &Path) -> Result<Self, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
@@ -125,7 +125,7 @@ impl Admin {
                 "CustomResourceDefinition" => {
                     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
                 }
-                other => return Err(format!("{shown}: nobody knows where {other:?} goes")),
+                other => return Err(format!("{shown}: no path is known for {other:?}")),
             };
             match self.ask("POST", &path, Some(&object))? {
                 // Several files make the namespace.

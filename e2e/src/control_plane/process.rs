@@ -57,7 +57,7 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Everything it said so far.
+    /// Its output so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

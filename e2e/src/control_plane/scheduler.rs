@@ -44,7 +44,7 @@ impl Extender {
 pub(crate) struct Scheduler {
     /// The name that pods ask for.
     pub(crate) name: &'static str,
-    /// Who else has a say.
+    /// The extender that it asks, if any.
     pub(crate) extender: Option<Extender>,
     /// How often it may ask the API server.
     pub(crate) queries: Queries,
@@ -56,7 +56,7 @@ pub(crate) enum Queries {
     /// As often as it wants to.
     #[default]
     Unlimited,
-    /// As often as it does if nobody says otherwise: 50 times a second, and 100 at once.
+    /// Its default request rate: 50 per second, and 100 at once.
     AsShipped,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn build(names: &[&str]) -> Result<PathBuf, String> {
     let folder = programs::tools().join(format!("control-plane-{:016x}", versions.finish()));
     for name in names {
         let known = PACKAGES.iter().find(|(own, _)| own == name);
-        let (_, package) = known.ok_or_else(|| format!("nobody knows where {name} is"))?;
+        let (_, package) = known.ok_or_else(|| format!("the package of {name} is unknown"))?;
         let target = folder.join(name);
         if target.exists() {
             continue;

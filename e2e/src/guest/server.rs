@@ -17,7 +17,7 @@ pub(crate) struct Server {
 }
 
 impl Guest {
-    /// Boots and runs `script`, which does not have to come to an end.
+    /// Boots and runs `script`, which need not end.
     pub(crate) fn serve(&self, load: &Load, script: &str) -> Result<Server, String> {
         let folder = std::env::temp_dir().join(format!(
             "pinfold-e2e-{}-{}",
@@ -55,13 +55,13 @@ impl Guest {
 }
 
 impl Server {
-    /// Everything it said so far.
+    /// Its console output so far.
     pub(crate) fn said(&self) -> Vec<String> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.clone()
     }
 
-    /// The last things it said, for people.
+    /// The last lines of its console, for people.
     pub(crate) fn last_words(&self) -> String {
         let said = self.said();
         said[said.len().saturating_sub(30)..].join("\n  ")

@@ -10,7 +10,7 @@ use crate::report::say;
 
 /// The versions of everything.
 const MODULES: &str = include_str!("../../helm/go.mod");
-/// The version of Kubernetes that is rendered for where no server says.
+/// The version of Kubernetes to render for without a server.
 const KUBERNETES: &str = "v1.36.0";
 /// The name of the release.
 const RELEASE: &str = "pinfold";
@@ -95,7 +95,7 @@ impl Helm {
         let mut command = Command::new(&self.program);
         command.args(words).args(flags);
         command.args(["--namespace", NAMESPACE]);
-        // Nothing of whoever runs this.
+        // Without the settings of the user.
         let home =
             std::env::temp_dir().join(format!("pinfold-e2e-helm-home-{}", std::process::id()));
         for name in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
@@ -106,15 +106,15 @@ impl Helm {
             command.env("KUBECONFIG", kubeconfig);
         }
         let output = command.output().map_err(|error| error.to_string())?;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let errors = String::from_utf8_lossy(&output.stderr);
         // Links between files of the repository are meant.
-        let told: Vec<&str> = told
+        let errors: Vec<&str> = errors
             .lines()
             .filter(|line| !line.contains("symbolic link"))
             .collect();
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(format!("helm {}: {}", words.join(" "), told.join("\n"))),
+            false => Err(format!("helm {}: {}", words.join(" "), errors.join("\n"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody sees of a cluster who has the chart's role for readers, and no other.
+//! What a user with the chart's role for readers, and no other, can read in a cluster.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -14,11 +14,11 @@ use crate::report::equal;
 const TOPOLOGIES: &str = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
-/// Two nodes, one full; a pod that runs, one that waits; and somebody who may only read.
+/// Two nodes, one full; a pod that runs, one that waits; and a user with read access.
 pub(super) fn sees_the_cluster(plane: &ControlPlane, admin: &Admin) -> Result<(), String> {
     for (node, available) in [("worker-1", [0, 1]), ("worker-2", [2, 2])] {
         admin.expect("POST", "/api/v1/nodes", Some(&self::node(node)))?;
-        // Nobody ever finds it ready; that is not what this is about.
+        // It never becomes ready; readiness is not tested here.
         let path = format!("/api/v1/nodes/{node}");
         admin.expect("PATCH", &path, Some(&json!({"spec": {"taints": null}})))?;
         let path = format!("/api/v1/nodes/{node}/status");
@@ -31,7 +31,7 @@ pub(super) fn sees_the_cluster(plane: &ControlPlane, admin: &Admin) -> Result<()
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     for name in ["default", "reader"] {
         let account = json!({"metadata": {"name": name}});
-        // Whoever came first may have made it.
+        // Another check may have created it.
         let _ = admin.ask("POST", accounts, Some(&account))?;
     }
     let binding = json!({

@@ -1,6 +1,6 @@
 //! Random machines, settings, pods and events, the same for the same seed on every machine.
 //!
-//! `PINFOLD_CASES=N` runs more histories than the default.
+//! `PINFOLD_CASES=N` runs more histories than the default, `PINFOLD_SEED=N` others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -270,10 +270,9 @@ pub(crate) fn play(seed: u64, mut check: impl FnMut(&Ledger, &Ledger, Option<&Ch
     }
 }
 
-/// The seeds to run.
+/// The seeds to run: `PINFOLD_CASES` of them from `PINFOLD_SEED` on.
 pub(crate) fn histories() -> std::ops::Range<u64> {
-    let cases = std::env::var("PINFOLD_CASES")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    0..cases.unwrap_or(400)
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = number("PINFOLD_SEED").unwrap_or(0);
+    first..first + number("PINFOLD_CASES").unwrap_or(400)
 }

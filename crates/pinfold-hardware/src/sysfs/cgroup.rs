@@ -35,7 +35,10 @@ pub(super) fn read(tree: &Tree) -> Option<CgroupLimits> {
     let mounts = tree.read_lines("proc/mounts", |line| {
         line.contains("cgroup") || line.contains("cpuset")
     })?;
-    let mine = tree.read("proc/self/cgroup").unwrap_or_default();
+    // The groups of the other hierarchies are not needed, and their names may identify a pod or an owner.
+    let mine = tree
+        .read_lines("proc/self/cgroup", of_cpusets)
+        .unwrap_or_default();
     let cpuset = tree.read("proc/self/cpuset").unwrap_or_default();
     let v2 = || {
         let mount = mounts
@@ -51,17 +54,23 @@ pub(super) fn read(tree: &Tree) -> Option<CgroupLimits> {
                 kind == "cpuset" || kind == "cgroup" && controls_cpusets
             })
         })?;
-        let group = mine.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            controllers
-                .split(',')
-                .any(|name| name == "cpuset")
-                .then_some(path)
-        });
+        let group = mine.lines().find_map(cpuset_group);
         walk(tree, mount, group.unwrap_or(trim(&cpuset)), &V1)
     };
     v2().or_else(v1)
+}
+
+/// Whether a line of `/proc/self/cgroup` is of the unified hierarchy or of the one that controls cpusets.
+fn of_cpusets(line: &str) -> bool {
+    line.starts_with("0::") || cpuset_group(line).is_some()
+}
+
+/// The group in a line of `/proc/self/cgroup` whose hierarchy controls cpusets.
+fn cpuset_group(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once(':')?;
+    let (controllers, path) = rest.split_once(':')?;
+    let controls_cpusets = controllers.split(',').any(|name| name == "cpuset");
+    controls_cpusets.then_some(path)
 }
 
 /// The mount point in a line of `/proc/mounts`, without the leading slash.

@@ -5,4 +5,5 @@ mod hostile_input;
 mod kubelet_view;
 mod opening;
 mod presets;
+mod recorded;
 mod recordings;

@@ -53,6 +53,47 @@ fn a_recording_contains_nothing_that_identifies_its_owner() {
 }
 
 #[test]
+fn a_recording_has_only_the_control_group_that_limits_cpus() {
+    let root = std::env::temp_dir().join(format!("pinfold-{}-groups", std::process::id()));
+    for (path, text) in [
+        (
+            "proc/mounts",
+            "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n/dev/sda1 /home/alice ext4 rw 0 0\n",
+        ),
+        (
+            "proc/self/cgroup",
+            "4:memory:/user/alice\n3:cpu,cpuset:/part\n0::/unified\n",
+        ),
+        ("sys/fs/cgroup/cpuset/part/cpuset.cpus", "0\n"),
+        ("sys/fs/cgroup/cpuset/part/cpuset.mems", "0\n"),
+        ("sys/devices/system/cpu/online", "0-1\n"),
+        ("sys/devices/system/cpu/cpu0/topology/core_id", "0\n"),
+        (
+            "sys/devices/system/cpu/cpu0/topology/physical_package_id",
+            "0\n",
+        ),
+        ("sys/devices/system/cpu/cpu1/topology/core_id", "1\n"),
+        (
+            "sys/devices/system/cpu/cpu1/topology/physical_package_id",
+            "0\n",
+        ),
+        ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+        ("sys/devices/system/node/node0/distance", "10\n"),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a temporary folder");
+        std::fs::write(path, text).expect("a temporary file");
+    }
+    let recording = Recording::of(&root).expect("a machine");
+    std::fs::remove_dir_all(&root).expect("it was there");
+    let text = recording.to_text();
+    assert!(!text.contains("alice"), "{text}");
+    let limits = recording.replay().expect("a machine").allowed;
+    let limits = limits.expect("the limits of the group");
+    assert_eq!(limits.cpus.to_string(), "0");
+}
+
+#[test]
 fn a_file_that_is_not_a_recording_is_rejected() {
     for (bytes, says) in [
         (&b""[..], "line 1: expected \"pinfold-machine 1\""),

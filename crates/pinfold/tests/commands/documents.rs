@@ -75,6 +75,138 @@ fn every_test_and_switch_that_a_document_names_exists() {
     }
 }
 
+/// The requirements: a prefix, and how many there are from 01 on.
+const REQUIREMENTS: [(&str, u32); 15] = [
+    ("TM", 41),
+    ("CPU", 15),
+    ("DEV", 19),
+    ("POD", 9),
+    ("LIFE", 14),
+    ("CFG", 9),
+    ("VOL", 34),
+    ("KOO-QOS", 15),
+    ("KOO-API", 15),
+    ("KOO-NODE", 17),
+    ("KOO-SCHED", 7),
+    ("KOO-NRT", 15),
+    ("KOO-AGENT", 17),
+    ("EX", 25),
+    ("STORY", 8),
+];
+
+fn traceability() -> String {
+    fs::read_to_string(root().join("docs/traceability.md")).unwrap()
+}
+
+/// The ids and the text of every row. `TM-24 to TM-33` are ten ids.
+fn rows(page: &str) -> Vec<(Vec<String>, &str)> {
+    let rows = page.lines().filter_map(|line| {
+        let (ids, text) = line.strip_prefix("| ")?.split_once(" | ")?;
+        let is_row = ids.contains('-') && ids != "id";
+        is_row.then(|| (ids.split(", ").flat_map(ids_of).collect(), text))
+    });
+    rows.collect()
+}
+
+fn ids_of(range: &str) -> Vec<String> {
+    let number = |id: &str| {
+        let (prefix, number) = id.rsplit_once('-').unwrap();
+        (prefix.to_owned(), number.parse::<u32>().unwrap())
+    };
+    let (first, last) = range.split_once(" to ").unwrap_or((range, range));
+    let ((prefix, first), (other, last)) = (number(first), number(last));
+    assert_eq!(prefix, other, "{range} has two prefixes");
+    (first..=last)
+        .map(|number| format!("{prefix}-{number:02}"))
+        .collect()
+}
+
+#[test]
+fn every_requirement_has_a_row() {
+    let page = traceability();
+    let listed: BTreeSet<String> = rows(&page).into_iter().flat_map(|row| row.0).collect();
+    let required: BTreeSet<String> = REQUIREMENTS
+        .iter()
+        .flat_map(|(prefix, count)| (1..=*count).map(move |id| format!("{prefix}-{id:02}")))
+        .collect();
+    let missing: Vec<_> = required.difference(&listed).collect();
+    assert!(missing.is_empty(), "without a row: {missing:?}");
+    let unknown: Vec<_> = listed.difference(&required).collect();
+    assert!(unknown.is_empty(), "rows of no requirement: {unknown:?}");
+}
+
+/// Vector files of any program, by family.
+fn families() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for program in fs::read_dir(root().join("conformance")).unwrap() {
+        let program = program.unwrap().path();
+        if !program.is_dir() {
+            continue;
+        }
+        for file in fs::read_dir(program).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            found.extend(name.split_once(".jsonl").map(|name| name.0.to_owned()));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_vector_family_target_file_and_check_of_the_traceability_page_exists() {
+    let page = traceability();
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let families = families();
+    let mut files = Vec::new();
+    rust_files(&root().join("e2e/src"), &mut files);
+    let checks: String = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    for (ids, text) in rows(&page) {
+        let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+        let proof = !quoted.is_empty() || text.contains("](");
+        let open = ["ot shown: ", "ot met: ", "decision: ", "no behaviour"];
+        assert!(
+            proof || open.iter().any(|word| text.contains(word)),
+            "{ids:?} names nothing that shows it"
+        );
+        for word in &quoted {
+            if let Some(target) = word.strip_prefix("make ") {
+                let known = makefile.contains(&format!("\n{target}:"));
+                assert!(known, "{ids:?}: no target {target}");
+            }
+            if word.ends_with(".rs") && word.contains('/') {
+                assert!(root().join(word).exists(), "{ids:?}: no file {word}");
+            }
+        }
+        // `merge`, `memory` vectors: the quoted words up to the word "vectors".
+        for before in text
+            .split(" vectors")
+            .collect::<Vec<_>>()
+            .split_last()
+            .unwrap()
+            .1
+        {
+            let Some(family) = before
+                .strip_suffix('`')
+                .and_then(|rest| rest.rsplit('`').next())
+            else {
+                continue;
+            };
+            assert!(families.contains(family), "{ids:?}: no vectors {family}");
+        }
+        for check in text
+            .split("(*")
+            .skip(1)
+            .filter_map(|rest| rest.split("*)").next())
+        {
+            for title in check.split("*, *") {
+                assert!(checks.contains(title), "{ids:?}: no check {title}");
+            }
+        }
+    }
+}
+
 /// The names in a table of defects: lines that hold nothing but a name and a comma.
 fn switches(source: &str) -> Vec<&str> {
     let lines = source

@@ -1,4 +1,4 @@
-//! Objects that make no sense: each is told, and nothing else is disturbed.
+//! Malformed objects: each is reported, and the others are used.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ pub(super) fn annotations(stage: &Stage, ours: &str) -> Result<(), String> {
     equal("a plain pod", stage.runs("plain")?, good[0].clone())?;
     for number in 0..cases.len() {
         let name = format!("odd-{number}");
-        // A dialect that the node does not speak has no say; whatever is said, it is said in words.
+        // Annotations of a dialect that the node does not use have no effect.
         let path = format!("{}/{name}", super::super::pods::PODS);
         let odd = stage.admin.expect("GET", &path, None)?;
         if !odd["spec"]["nodeName"].is_string() {

@@ -13,15 +13,15 @@ use crate::report::equal;
 const OVERSIZED: usize = 64 << 20;
 
 fn asked() -> Value {
-    let mut pod = pod("asked", "nobody", &[cpus(1)]);
+    let mut pod = pod("asked", "no-scheduler", &[cpus(1)]);
     pod["metadata"]["uid"] = json!("asked");
     json!({ "Pod": pod, "NodeNames": [] })
 }
 
-/// Whoever shows no certificate gets no answer.
+/// A client without a certificate gets no answer.
 pub(super) fn without_certificate(stage: &Stage, extender: &Extender) -> Result<(), String> {
-    let nobody = client(stage, extender, &json!({}))?;
-    match nobody.ask("POST", "/filter", Some(&asked())) {
+    let anonymous = client(stage, extender, &json!({}))?;
+    match anonymous.ask("POST", "/filter", Some(&asked())) {
         Ok((code, answer)) => Err(format!("was answered: {code} {answer}")),
         Err(_) => alive(stage, extender),
     }
@@ -53,7 +53,7 @@ pub(super) fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String
     alive(stage, extender)
 }
 
-/// It still answers whoever asks as kube-scheduler does.
+/// The extender still answers requests like those of kube-scheduler.
 fn alive(stage: &Stage, extender: &Extender) -> Result<(), String> {
     let (code, _) = known(stage, extender)?.ask("POST", "/filter", Some(&asked()))?;
     equal("answer", code, 200)
