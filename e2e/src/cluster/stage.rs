@@ -100,8 +100,12 @@ impl Stage {
 
     /// Deletes every pod of the suite at once.
     pub(crate) fn delete_pods(&self) -> Result<(), String> {
-        let path = format!("{PODS}?gracePeriodSeconds=0");
-        self.admin.expect("DELETE", &path, None).map(drop)
+        // Pending pods first: they would be bound while the others are deleted.
+        for selector in ["&fieldSelector=spec.nodeName%3D", ""] {
+            let path = format!("{PODS}?gracePeriodSeconds=0{selector}");
+            self.admin.expect("DELETE", &path, None)?;
+        }
+        Ok(())
     }
 
     /// The same, and waits until they are gone.
