@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_hardware::hardware::CgroupKind;
 use pinfold_hardware::pci::PciKind;
 use pinfold_hardware::record::Recording;
 use pinfold_hardware::{Hardware, NumaId};
@@ -186,4 +187,22 @@ fn nodes_that_share_their_cpus_are_an_inconsistency() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(found, ["CPU 0 is in more than one NUMA node"]);
+}
+
+#[test]
+fn cpusets_of_cgroup_v1_are_found_beside_a_cgroup_v2_without_controllers() {
+    let hardware = recorded("one-node");
+    assert_eq!(hardware.cpus.online, set("0-1"));
+    check_cores(&hardware, &["0-1"], &["0", "1"]);
+    let ids: Vec<NumaId> = hardware.nodes.iter().map(|node| node.id).collect();
+    assert_eq!(ids, [numa(0)]);
+    assert_eq!(hardware.nodes[0].memory, 24_684_100 * 1024);
+    assert_eq!(hardware.nodes[0].distances, [10]);
+    let l3 = sets(hardware.caches_of_level(3).map(|cache| &cache.cpus));
+    assert_eq!(l3, ["0-1"]);
+    let limits = hardware.allowed.expect("the root of the cpuset hierarchy");
+    assert_eq!(limits.by, CgroupKind::V1);
+    assert_eq!(limits.cpus, set("0-1"));
+    assert_eq!(limits.nodes, [numa(0)]);
+    assert_eq!(hardware.inconsistencies, []);
 }
