@@ -210,4 +210,4 @@ impl FilterState<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
