@@ -12,7 +12,7 @@ use super::allocate::allocate;
 use super::cpu_detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
 use super::numa_amounts::{NumaAmounts, TakenAmounts, add_taken, raise_taken};
-use super::policy::{decide, policy_of};
+use super::policy::{decide, is_set, pins_cpus, policy_of};
 use super::take::{NotEnoughCpus, take};
 use crate::volcano::VolcanoDefects;
 use pinfold_core::cpu_set::CpuSet;
@@ -38,7 +38,7 @@ impl VolcanoTask {
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
         let text = self.policy.as_deref();
-        text.filter(|text| !text.is_empty() && *text != "none")
+        text.filter(|text| is_set(text))
     }
 }
 
@@ -138,12 +138,10 @@ fn needs_decision(
     free: Option<&CpuSet>,
 ) -> Result<bool, Misfit> {
     let Some(policy) = task.policy() else {
-        return Ok(numa.is_some_and(|numa| {
-            numa.cpu_manager == "static" && !matches!(numa.topology.as_str(), "" | "none")
-        }));
+        return Ok(numa.is_some_and(|numa| pins_cpus(&numa.cpu_manager) && is_set(&numa.topology)));
     };
     let numa = numa.ok_or(Misfit::NoNumaInfo)?;
-    if numa.cpu_manager != "static" {
+    if !pins_cpus(&numa.cpu_manager) {
         return Err(Misfit::CpuManagerNotStatic);
     }
     if numa.topology != policy {
