@@ -23,7 +23,7 @@ pub mod attributes;
 mod defects;
 pub mod filter;
 pub mod numa_zones;
-pub mod pod_demand;
+pub(crate) mod pod_demand;
 pub mod prediction;
 pub mod publish;
 pub mod replica;

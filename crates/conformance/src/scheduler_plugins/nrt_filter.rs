@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
-use pinfold_cluster::node_topology::filter::{TopologyRejection, filter};
-use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
-use pinfold_core::fidelity::Fidelity;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::node_topology::filter::TopologyRejection;
+use pinfold_cluster::{ClusterNode, Evaluation, NodeRejection};
 use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,17 +25,22 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         Ok(input) => input,
         Err(error) => return ReplayOutcome::Failed(error.to_string()),
     };
-    let (topology, pod, overhead) = input.common.parts();
-    let request = TopologyPodRequest {
-        pod: &pod,
-        overhead: &overhead,
+    let (node, pod) = input
+        .common
+        .node_and_pod(input.allocatable, TopologyMatchArgs::default());
+    let outcome = node.filter(&pod);
+    // What users see is the evaluation of the cluster, which compares the totals first.
+    let agrees = match ClusterNode::scheduler_plugins(node).evaluate(&pod) {
+        Evaluation::Fits(_) => outcome.is_ok(),
+        Evaluation::Rejected(NodeRejection::SchedulerPlugins(rejection)) => {
+            outcome.as_ref() == Err(&rejection)
+        }
+        Evaluation::Rejected(NodeRejection::Insufficient(_)) => true,
+        Evaluation::Rejected(_) | Evaluation::FitsInTotal => false,
     };
-    let outcome = filter(
-        topology.as_ref(),
-        &input.allocatable,
-        &request,
-        Fidelity::Exact,
-    );
+    if !agrees {
+        return ReplayOutcome::Failed("the cluster decides otherwise than the plugin".to_owned());
+    }
     let code = match &outcome {
         Ok(()) => "Success",
         Err(TopologyRejection::CannotAlign { .. }) => "Unschedulable",

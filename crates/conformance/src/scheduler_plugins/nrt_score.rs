@@ -1,8 +1,8 @@
 //! Replays the family `nrt_score`.
 
-use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
-use pinfold_cluster::node_topology::score::{ResourceWeights, ScoringStrategy, score};
-use pinfold_core::fidelity::Fidelity;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::node_topology::score::{ResourceWeights, ScoringStrategy};
+use pinfold_core::pod::ResourceList;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -25,17 +25,11 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let Some(strategy) = ScoringStrategy::from_text(&input.strategy) else {
         return ReplayOutcome::Failed(format!("unknown strategy {:?}", input.strategy));
     };
-    let (topology, pod, overhead) = input.common.parts();
-    let request = TopologyPodRequest {
-        pod: &pod,
-        overhead: &overhead,
-    };
-    let score = score(
-        topology.as_ref(),
-        &request,
+    let args = TopologyMatchArgs {
         strategy,
-        &input.weights,
-        Fidelity::Exact,
-    );
-    check(&case.expect, &json!({"score": score}))
+        weights: input.weights,
+        ..TopologyMatchArgs::default()
+    };
+    let (node, pod) = input.common.node_and_pod(ResourceList::new(), args);
+    check(&case.expect, &json!({"score": node.score(&pod)}))
 }

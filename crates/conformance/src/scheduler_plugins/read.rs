@@ -1,6 +1,11 @@
 //! Nodes and pods in the format of the vectors.
 
+use std::sync::Arc;
+
 use pinfold_cluster::node_topology::NodeTopology;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::{PodRequest, TopologyMatchNode};
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use serde::Deserialize;
@@ -8,7 +13,7 @@ use serde::Deserialize;
 /// The input that both families share.
 #[derive(Deserialize)]
 pub(super) struct Input {
-    pub(super) nrt: Option<NodeTopology>,
+    nrt: Option<NodeTopology>,
     pod: PodJson,
 }
 
@@ -42,8 +47,12 @@ impl From<ContainerJson> for Container {
 }
 
 impl Input {
-    /// The node's object, the pod and its overhead.
-    pub(super) fn parts(self) -> (Option<NodeTopology>, Pod, ResourceList) {
+    /// The node and the pod in the form in which a cluster holds them.
+    pub(super) fn node_and_pod(
+        self,
+        allocatable: ResourceList,
+        args: TopologyMatchArgs,
+    ) -> (TopologyMatchNode, PodRequest) {
         let containers = |list: Vec<ContainerJson>| list.into_iter().map(Container::from).collect();
         let pod = Pod {
             uid: PodUid::from("pod"),
@@ -53,6 +62,8 @@ impl Input {
             pod_requests: None,
             pod_limits: None,
         };
-        (self.nrt, pod, self.pod.overhead.unwrap_or_default())
+        let overhead = self.pod.overhead.unwrap_or_default();
+        let node = TopologyMatchNode::new(self.nrt, allocatable, Arc::new(args), Fidelity::Exact);
+        (node, PodRequest::new(Arc::new(pod)).with_overhead(overhead))
     }
 }

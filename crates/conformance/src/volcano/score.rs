@@ -27,7 +27,7 @@ struct NodeJson {
     clippy::cast_precision_loss,
     reason = "only whole numbers that survive the round trip are converted"
 )]
-pub(super) fn number(score: f64) -> Value {
+fn number(score: f64) -> Value {
     let whole = score as i64;
     match whole as f64 == score {
         true => json!(whole),

@@ -1,7 +1,16 @@
-//! Replays the family `session`: one scheduling round of the whole plugin.
+//! Replays the family `session`: one scheduling round of the whole plugin, through the cluster that users place pods
+//! on.
 
-use pinfold_cluster::volcano::predicate::{NumaInfo, SessionNode, VolcanoTask};
-use pinfold_cluster::volcano::session::VolcanoSession;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
+use pinfold_cluster::volcano::predicate::{Misfit, NumaInfo};
+use pinfold_cluster::{
+    Cluster, ClusterNode, Dialect, Evaluation, FitScore, NodeRejection, PlaceError, Placement,
+    PlacementDetail, PodRequest,
+};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{ContainerName, NodeName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
@@ -9,7 +18,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpuEntry, DetailJson, cpus_json};
-use super::score::number;
 use crate::case::{Case, ReplayOutcome, check};
 
 #[derive(Deserialize)]
@@ -56,23 +64,19 @@ struct ContainerJson {
     requests: ResourceList,
 }
 
-impl From<NodeJson> for SessionNode {
-    fn from(json: NodeJson) -> Self {
-        let numa = |numa: NumaJson| NumaInfo {
-            cpu_manager: numa.policies.cpu_manager,
-            topology: numa.policies.topology_manager_policy,
-            cpus: numa.cpus.0,
-            free: numa.allocatable.cpu.map(|cpus| cpus.0),
-            reserved: numa.reserved.get("cpu").copied(),
-        };
-        SessionNode {
-            name: json.name,
-            numa: json.numa.map(numa),
+impl From<NumaJson> for NumaInfo {
+    fn from(json: NumaJson) -> Self {
+        NumaInfo {
+            cpu_manager: json.policies.cpu_manager,
+            topology: json.policies.topology_manager_policy,
+            cpus: json.cpus.0,
+            free: json.allocatable.cpu.map(|cpus| cpus.0),
+            reserved: json.reserved.get("cpu").copied(),
         }
     }
 }
 
-impl From<TaskJson> for VolcanoTask {
+impl From<TaskJson> for PodRequest {
     fn from(json: TaskJson) -> Self {
         let container = |container: ContainerJson| Container {
             name: container.name,
@@ -83,16 +87,17 @@ impl From<TaskJson> for VolcanoTask {
             },
             requests: container.requests,
         };
-        VolcanoTask {
-            pod: Pod {
-                uid: PodUid::from(format!("u-{}", json.name)),
-                name: format!("ns/{}", json.name),
-                init_containers: Vec::new(),
-                containers: json.containers.into_iter().map(container).collect(),
-                pod_requests: None,
-                pod_limits: None,
-            },
-            policy: json.policy,
+        let request = PodRequest::new(Arc::new(Pod {
+            uid: PodUid::from(format!("u-{}", json.name)),
+            name: format!("ns/{}", json.name),
+            init_containers: Vec::new(),
+            containers: json.containers.into_iter().map(container).collect(),
+            pod_requests: None,
+            pod_limits: None,
+        }));
+        match json.policy {
+            Some(policy) => request.with_volcano_policy(policy),
+            None => request,
         }
     }
 }
@@ -104,76 +109,111 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
     }
 }
 
-fn round(input: Input) -> Value {
-    let nodes: Vec<SessionNode> = input.nodes.into_iter().map(SessionNode::from).collect();
-    let mut session = VolcanoSession::open(nodes.iter().cloned(), input.weight, Fidelity::Exact);
-    let mut tasks = Vec::new();
-    for json in input.tasks {
-        let name = json.name.clone();
-        tasks.push(place(&mut session, &nodes, &name, &VolcanoTask::from(json)));
+/// The vectors have no allocatable: another plugin of the scheduler compares the totals.
+fn unlimited(tasks: &[PodRequest]) -> Amounts {
+    let mut allocatable = Amounts::new();
+    for (name, _) in tasks.iter().flat_map(|task| task.requests().iter()) {
+        allocatable.set(name, i64::MAX);
     }
-    let submitted = session.close().into_iter().map(|(uid, binding)| {
-        let (namespace, name) = binding.task.split_once('/').unwrap_or(("", &binding.task));
-        json!({
-            "uid": uid, "name": name, "namespace": namespace,
-            "node": binding.node, "cpus": cpus_json(&binding.cpus),
-        })
-    });
-    let submitted: Value = submitted.collect();
-    json!({"tasks": tasks, "submittedAtClose": submitted})
+    allocatable
 }
 
+fn round(input: Input) -> Value {
+    let tasks: Vec<PodRequest> = input.tasks.into_iter().map(PodRequest::from).collect();
+    let allocatable = unlimited(&tasks);
+    let mut cluster = Cluster::new().with_volcano_weight(input.weight);
+    for NodeJson { name, numa } in input.nodes {
+        let node = ClusterNode::volcano(
+            numa.map(NumaInfo::from),
+            NumaAmounts::default(),
+            allocatable.clone(),
+            Fidelity::Exact,
+        );
+        cluster.insert(name, node);
+    }
+    let mut submitted = BTreeMap::new();
+    let mut answers = Vec::new();
+    for task in &tasks {
+        answers.push(place(&mut cluster, task, &mut submitted));
+    }
+    let submitted: Vec<Value> = submitted.into_values().collect();
+    json!({"tasks": answers, "submittedAtClose": submitted})
+}
+
+/// Evaluates a task on every node and places it. A task for which the plugin chose CPUs is added to `submitted`.
 fn place(
-    session: &mut VolcanoSession,
-    nodes: &[SessionNode],
-    name: &str,
-    task: &VolcanoTask,
+    cluster: &mut Cluster,
+    task: &PodRequest,
+    submitted: &mut BTreeMap<PodUid, Value>,
 ) -> Value {
-    let mut answers = Map::new();
-    let mut feasible = Vec::new();
-    for node in nodes {
-        let answer = match session.predicate(task, &node.name) {
-            Ok(decision) => {
-                feasible.push(node.name.clone());
-                let assign = decision.map(|cpus| json!({"cpu": cpus_json(&cpus)}));
-                json!({"fit": true, "assign": assign})
+    let full_name = &task.pod().name;
+    let (namespace, name) = full_name.split_once('/').unwrap_or(("", full_name));
+    let mut predicate = Map::new();
+    let mut counted = Vec::new();
+    for evaluated in cluster.evaluate_all(task) {
+        let node = evaluated.node;
+        let answer = match evaluated.evaluation {
+            Evaluation::FitsInTotal => json!({"fit": true, "assign": null}),
+            Evaluation::Fits(fit) => {
+                if let FitScore::NumaNodes(_) = fit.score {
+                    counted.push(node.clone());
+                }
+                json!({"fit": true, "assign": {"cpu": cpus_json(&fit.cpus)}})
             }
-            Err(error) => json!({
-                "fit": false, "error": error.to_string(),
-                "reasons": [error.misfit.to_string()], "codes": [error.misfit.code() as u8],
+            Evaluation::Rejected(rejection) => json!({
+                "fit": false,
+                "error": format!("task {full_name} on node {node} fit failed: {rejection}"),
+                "reasons": [rejection.to_string()],
+                "codes": [code(rejection)],
             }),
         };
-        answers.insert(node.name.to_string(), answer);
+        predicate.insert(node.to_string(), answer);
     }
-    let has_numa = |name: &NodeName| {
-        let mut same = nodes.iter().filter(|node| node.name == *name);
-        same.any(|node| node.numa.is_some())
-    };
-    let scored: Vec<NodeName> = feasible
-        .iter()
-        .filter(|name| has_numa(name))
-        .cloned()
+    let scores: Map<String, Value> = cluster
+        .rank(task)
+        .into_iter()
+        .filter(|ranked| counted.contains(ranked.node))
+        .map(|ranked| (ranked.node.to_string(), json!(ranked.score)))
         .collect();
-    let scores = session.order(task, &scored);
-    let bind = match &scores {
-        Some(scores) if !scored.is_empty() => VolcanoSession::best(&scored, Some(scores)),
-        _ => feasible.first(),
+    let bind = match cluster.place(task) {
+        Ok(Placement {
+            pod,
+            node,
+            cpus,
+            detail,
+            ..
+        }) => {
+            if let PlacementDetail::Volcano(_) = detail {
+                let row = json!({
+                    "uid": pod, "name": name, "namespace": namespace,
+                    "node": node, "cpus": cpus_json(&cpus),
+                });
+                submitted.insert(pod, row);
+            }
+            Some(node)
+        }
+        Err(PlaceError::NoNode { .. }) => None,
+        Err(error) => return json!({"task": name, "error": error.to_string()}),
     };
-    if let Some(node) = bind
-        && let Err(error) = session.allocate(task, node)
-    {
-        return json!({"task": name, "error": error.to_string()});
-    }
-    let scores: Option<Map<String, Value>> = scores.map(|scores| {
-        let rows = scored.iter().zip(scores);
-        rows.map(|(node, score)| (node.to_string(), number(score)))
-            .collect()
-    });
-    let free: Map<String, Value> = nodes
-        .iter()
-        .filter_map(|node| Some((node.name.to_string(), cpus_json(session.free(&node.name)?))))
-        .collect();
     json!({
-        "task": name, "predicate": answers, "scores": scores, "bind": bind, "freeAfter": free,
+        "task": name, "predicate": predicate, "scores": (!counted.is_empty()).then_some(scores),
+        "bind": bind, "freeAfter": free(cluster),
     })
+}
+
+/// The free CPUs of every node that reports any.
+fn free(cluster: &Cluster) -> Map<String, Value> {
+    let free_of = |(name, node): (&NodeName, &ClusterNode)| match node.dialect() {
+        Dialect::Volcano(node) => Some((name.to_string(), cpus_json(node.free.as_ref()?))),
+        _ => None,
+    };
+    cluster.nodes().filter_map(free_of).collect()
+}
+
+/// The status code of the plugin: 3 if evicting other pods would not help, 1 for an error.
+fn code(rejection: &NodeRejection) -> u8 {
+    match rejection {
+        NodeRejection::Volcano(Misfit::NotAdmitted { .. }) => 3,
+        _ => 1,
+    }
 }

@@ -13,7 +13,7 @@ use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
-use super::live;
+use super::live::{self, ListedObjects, PodName};
 use crate::args::SourceArgs;
 use pinfold_terminal::scheduler_config::SchedulerConfig;
 use pinfold_terminal::{Failure, Source, output};
@@ -41,11 +41,14 @@ pub(super) struct ClusterState {
     pub(super) counted: BTreeSet<NodeName>,
     /// Warnings about missing or inconsistent objects.
     pub(super) notes: Vec<String>,
+    /// Why the node of the pod that the command is about does not start it.
+    pub(super) start_failure: Option<String>,
 }
 
 impl ClusterState {
-    /// Reads all objects from files or the API server. If listing all pods is forbidden, those of `namespace` are listed.
-    pub(super) fn open(args: &SourceArgs, namespace: Option<&str>) -> Result<Self, Failure> {
+    /// Reads all objects from files or the API server. If listing all pods is forbidden, those of the namespace of `pod`
+    /// are listed.
+    pub(super) fn open(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<Self, Failure> {
         let decider = args.decider.decider;
         let config = match &args.scheduler_config {
             Some(path) => SchedulerConfig::read(path, decider)?,
@@ -56,19 +59,19 @@ impl ClusterState {
             koordinator: config.koordinator,
             topology_match: config.topology_match,
         };
-        let (inventory, notes) = match args.nodes.is_empty() {
-            true => live::inventory(args, namespace)?,
+        let listed = match args.nodes.is_empty() {
+            true => live::list(args, pod)?,
             false => files(args)?,
         };
-        Self::of(inventory, notes, options, config.volcano_weight)
+        Self::of(listed, options, config.volcano_weight)
     }
 
-    fn of(
-        mut inventory: Inventory,
-        mut notes: Vec<String>,
-        options: DialectOptions,
-        weight: i64,
-    ) -> Result<Self, Failure> {
+    fn of(listed: ListedObjects, options: DialectOptions, weight: i64) -> Result<Self, Failure> {
+        let ListedObjects {
+            mut inventory,
+            mut notes,
+            start_failure,
+        } = listed;
         for pod in &mut inventory.objects.pods {
             output::drop_default_namespace(&mut pod.pod.name);
         }
@@ -90,6 +93,7 @@ impl ClusterState {
             unreadable: BTreeMap::new(),
             counted: BTreeSet::new(),
             notes,
+            start_failure,
         };
         state.add_nodes();
         match state.inventory.objects.nodes.is_empty() {
@@ -231,7 +235,7 @@ pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// Reads the objects of the files in `--nodes`.
-fn files(args: &SourceArgs) -> Result<(Inventory, Vec<String>), Failure> {
+fn files(args: &SourceArgs) -> Result<ListedObjects, Failure> {
     let mut inventory = Inventory::default();
     for path in &args.nodes {
         let source = Source::open(path)?;
@@ -242,5 +246,9 @@ fn files(args: &SourceArgs) -> Result<(Inventory, Vec<String>), Failure> {
             source.warn(&added.map_err(|findings| source.failure(&findings))?);
         }
     }
-    Ok((inventory, Vec::new()))
+    Ok(ListedObjects {
+        inventory,
+        notes: Vec::new(),
+        start_failure: None,
+    })
 }

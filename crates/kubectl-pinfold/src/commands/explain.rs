@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use self::text::text;
 use super::cluster_state::ClusterState;
+use super::live::PodName;
 use super::moves::{MovePlan, MoveSearch};
 use super::reasons::{self, NodeReason, RejectionGroup};
 use crate::args::PodArgs;
@@ -34,6 +35,9 @@ struct PodExplanation {
     /// The last message of the scheduler about a pending pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduler: Option<String>,
+    /// Why the node of a bound pod does not start it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_failure: Option<String>,
     /// The nodes that would admit the pod now, best first; for a bound pod as if it had been removed.
     fits: Vec<CandidateNode>,
     /// The other nodes, grouped by reason.
@@ -117,7 +121,11 @@ struct MoveResult {
 }
 
 pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
-    let mut state = ClusterState::open(&args.source, Some(&args.namespace))?;
+    let name = PodName {
+        namespace: &args.namespace,
+        name: &args.name,
+    };
+    let mut state = ClusterState::open(&args.source, Some(name))?;
     let notes = std::mem::take(&mut state.notes);
     let pod = state.pod(&args.namespace, &args.name)?;
     let constraints = state.constraints(&pod.pod.uid);
@@ -128,6 +136,7 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         decider: state.options.decider.to_string(),
         location: None,
         scheduler: None,
+        start_failure: state.start_failure.clone(),
         fits: Vec::new(),
         rejections: Vec::new(),
         changes: Vec::new(),

@@ -11,6 +11,11 @@ use serde_json::Value;
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
 
+mod report_age;
+mod start_failure;
+
+use report_age::ReportAges;
+
 /// The most nodes, and reports of nodes.
 const MAX_NODES: usize = 10_000;
 /// The most pods.
@@ -33,28 +38,46 @@ struct ListedKind {
     without: &'static str,
 }
 
+/// The pod that a command is about.
+#[derive(Clone, Copy)]
+pub(super) struct PodName<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// What was listed.
+pub(super) struct ListedObjects {
+    pub(super) inventory: Inventory,
+    /// Lists that failed, invalid objects and old reports.
+    pub(super) notes: Vec<String>,
+    /// Why the node of the pod does not start it, if the pod is bound and not running.
+    pub(super) start_failure: Option<String>,
+}
+
 /// Lists nodes, their reports and pods; notes say what could not be listed. If listing all pods is forbidden, those of
-/// `namespace` are listed.
-pub(super) fn inventory(
-    args: &SourceArgs,
-    namespace: Option<&str>,
-) -> Result<(Inventory, Vec<String>), Failure> {
+/// the namespace of `pod` are listed.
+///
+/// Without any node the rejected lists are the error: a user without rights must see that.
+pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<ListedObjects, Failure> {
     let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
     let connection = connection.map_err(|error| Failure::Environment(error.to_string()))?;
-    let kinds = kinds(args.decider.decider, namespace);
+    let kinds = kinds(args.decider.decider, pod.map(|pod| pod.namespace));
     let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
     let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;
     let mut reader = Reader::default();
+    let mut rejected = Vec::new();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
-            ListResult::All { path, objects } => reader.add(kind, &path, objects),
-            ListResult::Rejected(error) => reader.notes.push(match error.code() {
-                Some(404) => format!("the cluster serves no {}: {}", kind.plural, kind.without),
-                _ => format!(
-                    "{} cannot be listed ({error}): {}",
-                    kind.plural, kind.without
-                ),
-            }),
+            ListResult::All { path, objects } => reader.add(kind, &path, objects, pod),
+            ListResult::Rejected(error) if error.code() == Some(404) => reader.notes.push(format!(
+                "the cluster serves no {}: {}",
+                kind.plural, kind.without
+            )),
+            ListResult::Rejected(error) => {
+                let sentence = format!("{} cannot be listed ({error})", kind.plural);
+                reader.notes.push(format!("{sentence}: {}", kind.without));
+                rejected.push(sentence);
+            }
             ListResult::TooMany { max_objects } => {
                 return Err(Failure::Environment(format!(
                     "expected at most {max_objects} {}, found more",
@@ -63,7 +86,27 @@ pub(super) fn inventory(
             }
         }
     }
-    Ok(reader.finish())
+    let objects = &reader.inventory.objects;
+    if objects.nodes.is_empty() && objects.topologies.is_empty() && !rejected.is_empty() {
+        return Err(Failure::Environment(format!(
+            "{}: {}",
+            connection.url(),
+            rejected.join("; ")
+        )));
+    }
+    let start_failure = match pod.filter(|_| reader.is_waiting_for_its_node) {
+        Some(pod) => start_failure::last(&connection, pod).unwrap_or_else(|note| {
+            reader.notes.push(note);
+            None
+        }),
+        None => None,
+    };
+    let (inventory, notes) = reader.finish(jiff::Timestamp::now());
+    Ok(ListedObjects {
+        inventory,
+        notes,
+        start_failure,
+    })
 }
 
 fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
@@ -147,10 +190,19 @@ struct Reader {
     notes: Vec<String>,
     /// Errors of invalid objects.
     invalid: Vec<String>,
+    ages: ReportAges,
+    /// Whether the pod that the command is about is bound and not running.
+    is_waiting_for_its_node: bool,
 }
 
 impl Reader {
-    fn add(&mut self, kind: &ListedKind, path: &str, objects: Vec<Value>) {
+    fn add(
+        &mut self,
+        kind: &ListedKind,
+        path: &str,
+        objects: Vec<Value>,
+        pod: Option<PodName<'_>>,
+    ) {
         let version = kind.versions.iter().find(|(_, own)| own == path);
         let version = version.map_or("v1", |(version, _)| version);
         if kind.kind == "Pod" && path.contains("/namespaces/") {
@@ -159,6 +211,15 @@ impl Reader {
             ));
         }
         for object in objects {
+            match kind.kind {
+                "NodeResourceTopology" => self.ages.add_report(&object),
+                "Pod" => {
+                    self.ages.add_pod(&object);
+                    self.is_waiting_for_its_node |=
+                        pod.is_some_and(|pod| start_failure::is_waiting(&object, pod));
+                }
+                _ => {}
+            }
             let name = format!("{} {}", kind.kind, object::full_name(&object));
             let read = Document::of_json(&name, version, kind.kind, &pruned(object));
             let added = read.and_then(|document| self.inventory.add(&document).map(drop));
@@ -168,7 +229,8 @@ impl Reader {
         }
     }
 
-    fn finish(mut self) -> (Inventory, Vec<String>) {
+    fn finish(mut self, now: jiff::Timestamp) -> (Inventory, Vec<String>) {
+        self.notes.extend(self.ages.notes(now));
         for error in self.invalid.iter().take(MAX_INVALID) {
             self.notes.push(format!("invalid object left out: {error}"));
         }

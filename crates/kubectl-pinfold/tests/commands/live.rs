@@ -23,11 +23,14 @@ fn all_lists(path: &str) -> Result<&'static str, u16> {
     }
 }
 
-/// Serves the objects of an example in pages of three, whatever the limit of the request.
-fn serve(lists: Lists) -> u16 {
+fn example() -> Vec<Value> {
     let example = root().join("examples/running-cluster/cluster.yaml");
     let text = fs::read_to_string(example).expect("the example");
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("objects");
+    serde_saphyr::from_multiple(&text).expect("objects")
+}
+
+/// Serves objects in pages of three, whatever the limit of the request.
+fn serve(objects: Vec<Value>, lists: Lists) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
@@ -74,7 +77,9 @@ fn respond(objects: &[Value], lists: Lists, target: &str) -> (u16, String) {
     for object in &mut page {
         // Items of a list have no kind.
         object.as_object_mut().expect("an object").remove("kind");
-        object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
+        if object["metadata"]["managedFields"].is_null() {
+            object["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
+        }
     }
     let list = json!({"kind": "List", "metadata": {"continue": token}, "items": page});
     (200, list.to_string())
@@ -97,7 +102,11 @@ fn kubeconfig(port: u16) -> PathBuf {
 }
 
 fn run_against(lists: Lists, line: &str) -> Run {
-    let config = kubeconfig(serve(lists));
+    run_with(example(), lists, line)
+}
+
+fn run_with(objects: Vec<Value>, lists: Lists, line: &str) -> Run {
+    let config = kubeconfig(serve(objects, lists));
     let line = format!("{line} --context here --kubeconfig {}", config.display());
     run(&root(), &words(&line))
 }
@@ -155,6 +164,106 @@ fn lists_that_are_forbidden_or_not_served_become_notes() {
         text.contains("no Node object for gpu-1, gpu-2, worker-1"),
         "{text}"
     );
+}
+
+#[test]
+fn without_rights_the_error_says_what_is_forbidden() {
+    for line in ["top", "explain pod trainer-3 -n ml", "view node worker-1"] {
+        let denied = run_against(|_| Err(403), line);
+        assert_eq!(denied.code, 3, "{line}: {}", denied.stdout);
+        for expected in [
+            "nodes cannot be listed (GET /api/v1/nodes",
+            "noderesourcetopologies cannot be listed",
+            "403 not allowed",
+        ] {
+            assert!(
+                denied.stderr.contains(expected),
+                "{line}: {}",
+                denied.stderr
+            );
+        }
+    }
+}
+
+/// The object of this kind and name.
+fn object<'a>(objects: &'a mut [Value], kind: &str, name: &str) -> &'a mut Value {
+    let mut all = objects.iter_mut();
+    let is_it = |object: &&mut Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    all.find(is_it).expect("in the example")
+}
+
+#[test]
+fn a_report_that_is_older_than_a_pod_on_its_node_is_noted() {
+    let mut objects = example();
+    let report = object(&mut objects, "NodeResourceTopology", "worker-1");
+    report["metadata"]["managedFields"] =
+        json!([{"manager": "pinfold-agent", "time": "2020-01-01T00:00:00Z"}]);
+    let pods = objects.iter_mut();
+    let on_worker = |object: &&mut Value| object["spec"]["nodeName"] == "worker-1";
+    for pod in pods.filter(on_worker) {
+        pod["status"] = json!({
+            "phase": "Running", "qosClass": "Guaranteed", "startTime": "2021-01-01T00:00:00Z",
+        });
+    }
+    let top = run_with(objects, all_lists, "top");
+    let text = top.stdout.replace("\n      ", " ");
+    assert!(
+        text.contains("the report of worker-1 was written "),
+        "{text}"
+    );
+    assert!(!text.contains("the report of gpu-1 was written"), "{text}");
+}
+
+#[test]
+fn a_bound_pod_that_its_node_does_not_start_is_explained_with_the_reason() {
+    let mut objects = example();
+    let bound = objects
+        .iter_mut()
+        .find(|object| object["kind"] == "Pod" && object["spec"]["nodeName"].is_string());
+    let pod = bound.expect("a bound pod in the example");
+    pod["status"]["phase"] = json!("Pending");
+    let name = pod["metadata"]["name"].as_str().expect("a name").to_owned();
+    let namespace = pod["metadata"]["namespace"]
+        .as_str()
+        .unwrap_or("default")
+        .to_owned();
+    pod["metadata"]["namespace"] = json!(namespace);
+    let event = |at: &str, of: &str, message: &str| {
+        json!({
+            "kind": "Event", "metadata": {"name": at}, "reason": "FailedCreatePodSandBox",
+            "involvedObject": {"name": of}, "lastTimestamp": at, "message": message,
+        })
+    };
+    objects.push(event(
+        "2026-01-02T00:00:01Z",
+        &name,
+        "TopologyAffinityError: the last",
+    ));
+    objects.push(event("2026-01-02T00:00:00Z", &name, "an earlier one"));
+    objects.push(event("2026-01-02T00:00:02Z", "other", "of another pod"));
+    let lists: Lists = |path| match path.ends_with("/events") {
+        true => Ok("Event"),
+        false => all_lists(path),
+    };
+    let line = format!("explain pod {name} -n {namespace}");
+    let waiting = run_with(objects.clone(), lists, &line);
+    let text = waiting.stdout.replace("\n  ", " ");
+    assert!(
+        text.contains("which does not start it"),
+        "{text}{}",
+        waiting.stderr
+    );
+    assert!(
+        text.contains("Node: TopologyAffinityError: the last"),
+        "{text}"
+    );
+
+    let unseen = run_with(objects.clone(), all_lists, &line).stdout;
+    assert!(unseen.contains("events cannot be listed"), "{unseen}");
+
+    object(&mut objects, "Pod", &name)["status"]["phase"] = json!("Running");
+    let running = run_with(objects, lists, &line).stdout;
+    assert!(!running.contains("does not start it"), "{running}");
 }
 
 #[test]

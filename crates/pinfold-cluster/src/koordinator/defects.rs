@@ -43,9 +43,6 @@ defects! {
         /// The plain request of a pod that binds CPUs is compared with amplified NUMA resources.
         ignores_amplified_share,
 
-        /// A Guaranteed pod without a Koordinator class counts as LSR, not LS.
-        counts_guaranteed_as_lsr,
-
         /// LSE and LSR pods may have a CPU limit above their request.
         accepts_unequal_limits,
 

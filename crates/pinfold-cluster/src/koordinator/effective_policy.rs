@@ -117,7 +117,7 @@ fn check_values(node: &KoordinatorNode) -> Result<(), KoordinatorRejection> {
         strategy.known().map_err(unknown)?;
     }
     match &node.numa_policy {
-        Some(NumaPolicy::Other(text)) if text == "None" => Ok(()),
+        Some(policy) if policy.is_none() => Ok(()),
         Some(policy) => policy.known().map(|_| ()).map_err(unknown),
         None => Ok(()),
     }
@@ -175,9 +175,7 @@ fn node_numa_policy(
         })
     };
     match &node.numa_policy {
-        Some(NumaPolicy::Other(text)) if text == "None" && !fidelity.ignores_unknown_values() => {
-            None
-        }
+        Some(policy) if policy.is_none() && !fidelity.ignores_unknown_values() => None,
         Some(policy) => Some(policy.clone()),
         None => node.report.as_ref().and_then(reported).or_else(|| {
             match fidelity.lacks_some_defaults() {

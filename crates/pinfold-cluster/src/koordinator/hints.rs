@@ -169,7 +169,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
 
     /// Tries all sets of the next width; `false` if there is no further width.
     pub fn widen(&mut self) -> bool {
-        let mut walk = self.walk;
+        let mut walk = std::mem::take(&mut self.walk);
         let more = walk.widen(|mask| self.try_set(mask));
         self.walk = walk;
         more

@@ -183,7 +183,7 @@ pub fn pre_filter(
         let default = (args.default_exclusive.as_ref()).filter(|_| !fidelity.lacks_some_defaults());
         state.exclusive = ExclusivePolicy::level(match &pod.spec.preferred_exclusive {
             None => default,
-            Some(ExclusivePolicy::Other(text)) if text == "Default" => default,
+            Some(policy) if policy.is_default() => default,
             policy => policy.as_ref(),
         });
     }
@@ -200,7 +200,7 @@ fn check_values(pod: &PodDemand) -> Result<(), KoordinatorRejection> {
         policy.known().map_err(unknown)?;
     }
     match &pod.spec.preferred_exclusive {
-        Some(ExclusivePolicy::Other(text)) if text == "Default" => {}
+        Some(policy) if policy.is_default() => {}
         Some(policy) => _ = policy.known().map_err(unknown)?,
         None => {}
     }

@@ -160,6 +160,11 @@ impl BindPolicy {
 }
 
 impl ExclusivePolicy {
+    /// Whether the value is `Default`, which means the scheduler's setting.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self, ExclusivePolicy::Other(text) if text == "Default")
+    }
+
     /// The level of exclusivity that the policy stands for.
     #[must_use]
     pub fn level(policy: Option<&Self>) -> ExclusiveLevel {
@@ -304,6 +309,13 @@ fn policy<'de, D: Deserializer<'de>, P: ParsePolicy>(
 ) -> Result<Option<P>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| P::read(&text)))
+}
+
+impl NumaPolicy {
+    /// Whether the value is `None`. Koordinator does not know it.
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, NumaPolicy::Other(text) if text == "None")
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::amounts::{Amounts, CPU, MILLI};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::qos::QosClass;
 
 /// Koordinator's quality-of-service classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,29 +59,6 @@ impl KoordinatorQos {
             KoordinatorQos::Ls => "LS",
             KoordinatorQos::Be => "BE",
             KoordinatorQos::System => "SYSTEM",
-        }
-    }
-
-    /// The class of an unlabelled pod that is not running yet. Koordinator counts a Guaranteed pod as LSR, its design
-    /// document as LS.
-    #[must_use]
-    pub fn default_for_pending(kube: QosClass, fidelity: Fidelity) -> Self {
-        match kube {
-            QosClass::Guaranteed if fidelity.counts_guaranteed_as_lsr() => KoordinatorQos::Lsr,
-            QosClass::Guaranteed | QosClass::Burstable => KoordinatorQos::Ls,
-            QosClass::BestEffort => KoordinatorQos::Be,
-        }
-    }
-
-    /// The class of an unlabelled running pod: a Guaranteed pod is LSR only if the kubelet pins CPUs.
-    #[must_use]
-    pub fn default_for_running(kube: QosClass, kubelet: KubeletPinning) -> Self {
-        match (kube, kubelet) {
-            (QosClass::Guaranteed, KubeletPinning::Static) => KoordinatorQos::Lsr,
-            (QosClass::Guaranteed, KubeletPinning::None) | (QosClass::Burstable, _) => {
-                KoordinatorQos::Ls
-            }
-            (QosClass::BestEffort, _) => KoordinatorQos::Be,
         }
     }
 
@@ -281,15 +257,5 @@ mod tests {
             Some(Priority::Prod)
         ));
         assert!(!may_bind_cpus(None, Some(Priority::Prod)));
-    }
-
-    #[test]
-    fn an_unlabelled_guaranteed_pod_is_lsr_only_if_the_kubelet_pins() {
-        let running = |kubelet| KoordinatorQos::default_for_running(QosClass::Guaranteed, kubelet);
-        assert_eq!(running(KubeletPinning::Static), KoordinatorQos::Lsr);
-        assert_eq!(running(KubeletPinning::None), KoordinatorQos::Ls);
-        let new = |fidelity| KoordinatorQos::default_for_pending(QosClass::Guaranteed, fidelity);
-        assert_eq!(new(Fidelity::Exact), KoordinatorQos::Lsr);
-        assert_eq!(new(Fidelity::Sound), KoordinatorQos::Ls);
     }
 }

@@ -184,19 +184,9 @@ fn preferences_text(preferences: &ResourcePreferences, separator: &str) -> Strin
     texts.join(separator)
 }
 
-/// A set of NUMA nodes as Koordinator prints it: binary, padded to an even width unless it is a single bit at an even
-/// position. Mirrors `bitMask.String`.
-#[must_use]
-pub fn mask_text(mask: Option<NodeSet>) -> String {
-    let Some(bits) = mask.map(NodeSet::bits) else {
-        return "<nil>".to_owned();
-    };
-    let width = (2..64)
-        .step_by(2)
-        .rev()
-        .find(|shift| bits > 1 << shift)
-        .map_or(2, |shift| shift + 2);
-    format!("{bits:0width$b}")
+/// A set of NUMA nodes as Koordinator prints it, which is as the kubelet does. Mirrors `bitMask.String`.
+fn mask_text(mask: Option<NodeSet>) -> String {
+    mask.map_or_else(|| "<nil>".to_owned(), |mask| mask.binary().to_string())
 }
 
 #[cfg(test)]

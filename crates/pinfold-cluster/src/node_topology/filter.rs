@@ -95,7 +95,7 @@ impl std::fmt::Display for AlignedUnit {
 ///
 /// # Errors
 /// If the pod does not fit. The plugin then marks its cached state of the node as possibly stale.
-pub fn filter(
+pub(crate) fn filter(
     topology: Option<&NodeTopology>,
     allocatable: &ResourceList,
     request: &TopologyPodRequest<'_>,
@@ -210,4 +210,4 @@ impl FilterState<'_> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -8,23 +8,23 @@ use pinfold_core::qos::QosClass;
 
 /// A pod and its overhead.
 #[derive(Clone, Copy, Debug)]
-pub struct TopologyPodRequest<'a> {
+pub(crate) struct TopologyPodRequest<'a> {
     /// The pod.
-    pub pod: &'a Pod,
+    pub(crate) pod: &'a Pod,
     /// The overhead its runtime class declares.
-    pub overhead: &'a ResourceList,
+    pub(crate) overhead: &'a ResourceList,
 }
 
 impl TopologyPodRequest<'_> {
     /// The QoS class of the pod.
     #[must_use]
-    pub fn qos(&self) -> QosClass {
+    pub(crate) fn qos(&self) -> QosClass {
         QosClass::of(self.pod)
     }
 
     /// Whether some container lists a device in its requests, even with amount 0.
     #[must_use]
-    pub fn names_a_device(&self) -> bool {
+    pub(crate) fn names_a_device(&self) -> bool {
         let mut names = self
             .pod
             .all_containers()
@@ -35,7 +35,7 @@ impl TopologyPodRequest<'_> {
     /// The effective requests of the pod, overhead included. Mirrors `GetPodEffectiveRequest`, which treats sidecars as
     /// init containers that terminate; sound mode adds their requests to those of all later containers.
     #[must_use]
-    pub fn effective(&self, fidelity: Fidelity) -> ResourceList {
+    pub(crate) fn effective(&self, fidelity: Fidelity) -> ResourceList {
         let mut peak = ResourceList::new();
         let mut running = ResourceList::new();
         for container in &self.pod.init_containers {

@@ -23,7 +23,7 @@ use pinfold_core::settings::TopologyScope;
 mod least_numa;
 
 /// The best score.
-pub const BEST: i64 = 100;
+pub(crate) const BEST: i64 = 100;
 
 /// How zones are scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub type ResourceWeights = BTreeMap<ResourceName, i64>;
 
 /// The score of a node for a pod.
 #[must_use]
-pub fn score(
+pub(crate) fn score(
     topology: Option<&NodeTopology>,
     request: &TopologyPodRequest<'_>,
     strategy: ScoringStrategy,

@@ -22,10 +22,6 @@ defects! {
         /// Volcano aligns CPUs only, whatever else is known per NUMA node.
         aligns_cpus_only,
 
-        /// Volcano keeps a task's earlier decision for a node that now rejects it, binds decisions without
-        /// checking whether their CPUs are still free, and releases the latest decision instead of the bound one.
-        keeps_stale_decisions,
-
         /// Volcano reads an unreadable CPU list as empty, a CPU without a number as CPU 0, and an unreadable
         /// reservation as none.
         accepts_unreadable_reports,

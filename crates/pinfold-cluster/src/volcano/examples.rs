@@ -2,14 +2,13 @@
 
 use super::hints::{cpu_hints, reserved_cpus};
 use super::numa_amounts::{NumaAmount, NumaAmounts};
-use super::predicate::{Misfit, StatusCode, VolcanoTask};
+use super::predicate::{Misfit, VolcanoTask};
 use super::score::scores;
-use super::session::VolcanoSession;
-use super::test_nodes::{container, cpus, machine, node, task};
+use super::test_nodes::{cluster_node, container, cpus, evaluate, machine, node, request, task};
+use crate::{Cluster, ClusterNode, Dialect};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::{Hint, ResourceHints};
-use pinfold_core::name::NodeName;
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 const BOTH: [Fidelity; 2] = [Fidelity::Exact, Fidelity::Sound];
@@ -28,9 +27,9 @@ fn on(bits: u64, preferred: bool) -> Hint {
 
 /// The CPUs of a task on a node of 2 x 4 CPUs with that policy, as text.
 fn placed(policy: &str, free: &str, asked: &str, fidelity: Fidelity) -> Result<String, Misfit> {
-    let session = VolcanoSession::open([node("n", policy, machine(2, 4, 1), free)], 1, fidelity);
-    let found = session.simulate(&task("t", policy, &[asked]), &NodeName::from("n"));
-    let found = found.map_err(|error| error.misfit)?;
+    let info = node(policy, machine(2, 4, 1), free);
+    let node = cluster_node(Some(info), NumaAmounts::default(), fidelity);
+    let found = evaluate(node, &task("t", policy, &[asked]))?;
     Ok(found.unwrap_or_default().to_string())
 }
 
@@ -57,7 +56,6 @@ fn three_cpus_that_no_numa_node_has_are_spread_or_rejected_by_policy() {
                 rejection.to_string(),
                 "container c0 cannot be assigned by numa"
             );
-            assert_eq!(rejection.code(), StatusCode::UnschedulableAndUnresolvable);
         }
         let spread = placed("best-effort", "2-5", "3", fidelity).expect("best effort");
         assert_eq!(cpus(&spread).len(), 3);
@@ -147,31 +145,33 @@ fn a_free_cpu_that_the_topology_does_not_list_is_ignored_in_sound_mode() {
 
 #[test]
 fn the_cpus_of_init_containers_are_reused_by_later_containers() {
-    let name = NodeName::from("n");
-    let on = |fidelity| {
-        let four = node("n", "single-numa-node", machine(2, 4, 1), "0-7");
-        VolcanoSession::open([four], 1, fidelity)
+    let on = |task: &VolcanoTask, fidelity| {
+        let info = node("single-numa-node", machine(2, 4, 1), "0-7");
+        evaluate(
+            cluster_node(Some(info), NumaAmounts::default(), fidelity),
+            task,
+        )
     };
     let mut task = task("t", "single-numa-node", &["2"]);
     task.pod.init_containers = vec![container("setup", "3")];
-    let sound = on(Fidelity::Sound).simulate(&task, &name);
+    let sound = on(&task, Fidelity::Sound);
     assert_eq!(
         sound,
         Ok(Some(cpus("0-2"))),
         "two of the three are used again"
     );
-    let exact = on(Fidelity::Exact).simulate(&task, &name);
+    let exact = on(&task, Fidelity::Exact);
     assert_eq!(exact, Ok(Some(cpus("0-1"))));
 
     // A sidecar keeps its CPUs: the app container gets others.
     task.pod.init_containers[0].restartable = true;
-    let beside = on(Fidelity::Sound).simulate(&task, &name);
+    let beside = on(&task, Fidelity::Sound);
     assert_eq!(beside, Ok(Some(cpus("0-2,4-5"))));
 
     // An init container that fits no NUMA node rejects the pod.
     task.pod.init_containers = vec![container("setup", "5")];
-    let rejected = on(Fidelity::Sound).simulate(&task, &name);
-    let misfit = rejected.expect_err("five CPUs on one node of four").misfit;
+    let rejected = on(&task, Fidelity::Sound);
+    let misfit = rejected.expect_err("five CPUs on one node of four");
     assert_eq!(
         misfit.to_string(),
         "container setup cannot be assigned by numa"
@@ -180,16 +180,8 @@ fn the_cpus_of_init_containers_are_reused_by_later_containers() {
 
 const GIB: u64 = 1 << 30;
 
-/// A session with one node of 2 x 4 CPUs and these GiB of memory and GPUs on its NUMA nodes.
-fn with_amounts(
-    policy: &str,
-    memory: [u64; 2],
-    gpus: [u64; 2],
-    fidelity: Fidelity,
-) -> (VolcanoSession, NodeName) {
-    let name = NodeName::from("n");
-    let mut session =
-        VolcanoSession::open([node("n", policy, machine(2, 4, 1), "0-7")], 1, fidelity);
+/// A node of 2 x 4 CPUs with these GiB of memory and GPUs on its NUMA nodes.
+fn with_amounts(policy: &str, memory: [u64; 2], gpus: [u64; 2], fidelity: Fidelity) -> ClusterNode {
     let rows = (0..2).flat_map(|at| {
         let id = NodeId::new(i64::try_from(at).expect("small")).expect("small");
         let all = |total: u64| NumaAmount { total, free: total };
@@ -198,8 +190,8 @@ fn with_amounts(
             ("example.com/gpu".into(), id, all(gpus[at])),
         ]
     });
-    session.set_amounts(&name, NumaAmounts::new(rows));
-    (session, name)
+    let info = node(policy, machine(2, 4, 1), "0-7");
+    cluster_node(Some(info), NumaAmounts::new(rows), fidelity)
 }
 
 fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> VolcanoTask {
@@ -217,19 +209,19 @@ fn memory_and_devices_are_aligned_with_the_cpus_in_sound_mode() {
     // The GPUs are on NUMA node 1, so the CPUs come from it too.
     let task = task_with("single-numa-node", "2", "4Gi", "1");
     let place = |fidelity| {
-        let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 2], fidelity);
-        session.simulate(&task, &name)
+        evaluate(
+            with_amounts("single-numa-node", [8, 8], [0, 2], fidelity),
+            &task,
+        )
     };
     assert_eq!(place(Fidelity::Sound), Ok(Some(cpus("4-5"))));
     assert_eq!(place(Fidelity::Exact), Ok(Some(cpus("0-1"))));
 
     // The memory is on NUMA node 0 only: no single NUMA node has both.
-    let (session, name) = with_amounts("single-numa-node", [8, 2], [0, 2], Fidelity::Sound);
-    let rejected = session
-        .simulate(&task, &name)
-        .expect_err("GPU and memory are apart");
+    let apart = with_amounts("single-numa-node", [8, 2], [0, 2], Fidelity::Sound);
+    let rejected = evaluate(apart, &task).expect_err("GPU and memory are apart");
     assert_eq!(
-        rejected.misfit.to_string(),
+        rejected.to_string(),
         "container c0 cannot be assigned by numa"
     );
 }
@@ -237,42 +229,55 @@ fn memory_and_devices_are_aligned_with_the_cpus_in_sound_mode() {
 #[test]
 fn insufficient_memory_rejects_even_under_best_effort() {
     let task = task_with("best-effort", "1", "20Gi", "0");
-    let (session, name) = with_amounts("best-effort", [8, 8], [0, 0], Fidelity::Sound);
-    let rejected = session.simulate(&task, &name).expect_err("16 GiB in all");
+    let node = with_amounts("best-effort", [8, 8], [0, 0], Fidelity::Sound);
+    let rejected = evaluate(node, &task).expect_err("16 GiB in all");
     assert_eq!(
-        rejected.misfit.to_string(),
+        rejected.to_string(),
         "container c0 needs 21474836480 of memory, 17179869184 are available"
     );
 }
 
 #[test]
 fn memory_and_devices_are_assigned_once_and_released() {
-    let (mut session, name) = with_amounts("single-numa-node", [8, 8], [1, 0], Fidelity::Sound);
-    let before = session.clone();
+    let mut cluster = Cluster::new();
+    let node = with_amounts("single-numa-node", [8, 8], [1, 0], Fidelity::Sound);
+    cluster.insert("n".into(), node.clone());
     let first = task_with("single-numa-node", "1", "1Gi", "1");
-    let placement = session
-        .place(&first, std::slice::from_ref(&name))
-        .expect("one GPU is free");
+    cluster.place(&request(&first)).expect("one GPU is free");
     let mut second = first.clone();
     second.pod.uid = "u".into();
-    let none_left = session.place(&second, std::slice::from_ref(&name));
-    assert!(none_left.is_err(), "the GPU is taken");
-    session.undo(placement);
-    assert_eq!(session, before);
+    assert!(
+        cluster.place(&request(&second)).is_err(),
+        "the GPU is taken"
+    );
+    cluster.remove(&first.pod.uid);
+    let after = cluster.node(&"n".into()).expect("inserted");
+    assert_eq!(after.dialect(), node.dialect());
+    cluster.place(&request(&second)).expect("the GPU is free");
 }
 
 #[test]
 fn memory_of_an_init_container_is_reused_and_that_of_a_sidecar_is_not() {
-    let (session, name) = with_amounts("single-numa-node", [8, 8], [0, 0], Fidelity::Sound);
     let mut task = task_with("single-numa-node", "1", "6Gi", "0");
+    // The memory that the pod takes from each NUMA node.
     let memory = |task: &VolcanoTask| {
-        let allocation = session.simulate_all(task, &name).expect("fits");
-        let amounts = allocation.expect("a decision").amounts;
-        amounts["memory"].values().copied().collect::<Vec<_>>()
+        let mut cluster = Cluster::new();
+        let node = with_amounts("single-numa-node", [8, 8], [0, 0], Fidelity::Sound);
+        cluster.insert("n".into(), node);
+        cluster.place(&request(task)).expect("fits");
+        let node = cluster.node(&"n".into()).expect("inserted");
+        let Dialect::Volcano(node) = node.dialect() else {
+            panic!("a node of Volcano")
+        };
+        let left = [0, 1].map(|id| {
+            node.amounts
+                .on(&"memory".into(), NodeId::new(id).expect("small"))
+        });
+        left.map(|left| left.total - left.free)
     };
     task.pod.init_containers = vec![task.pod.containers[0].clone()];
     task.pod.init_containers[0].name = "setup".into();
-    assert_eq!(memory(&task), [6 * GIB]);
+    assert_eq!(memory(&task), [6 * GIB, 0]);
     task.pod.init_containers[0].restartable = true;
     assert_eq!(memory(&task), [6 * GIB, 6 * GIB]);
 }

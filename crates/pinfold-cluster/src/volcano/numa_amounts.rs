@@ -142,14 +142,6 @@ impl NumaAmounts {
         Ok(taken)
     }
 
-    /// Whether all these amounts are free.
-    pub(super) fn has(&self, taken: &TakenAmounts) -> bool {
-        taken.iter().all(|(resource, nodes)| {
-            let mut nodes = nodes.iter();
-            nodes.all(|(&node, &amount)| self.on(resource, node).free >= amount)
-        })
-    }
-
     /// Subtracts amounts from the free ones.
     pub(crate) fn subtract(&mut self, taken: &TakenAmounts) {
         self.change(taken, u64::saturating_sub);

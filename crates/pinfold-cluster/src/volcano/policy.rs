@@ -17,6 +17,17 @@ pub struct PolicyDecision {
     pub admit: bool,
 }
 
+/// Whether a policy text of a pod or a node is one at all: not absent, empty or `none`. Any other text counts, known or
+/// not.
+pub(super) fn is_set(text: &str) -> bool {
+    !matches!(text, "" | "none")
+}
+
+/// Whether the kubelet's CPU manager policy pins CPUs.
+pub(super) fn pins_cpus(cpu_manager: &str) -> bool {
+    cpu_manager == "static"
+}
+
 /// Parses the policy text of a node; an unknown text is `none`.
 #[must_use]
 pub fn policy_of(text: &str) -> TopologyPolicy {

@@ -12,7 +12,7 @@ use super::allocate::allocate;
 use super::cpu_detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
 use super::numa_amounts::{NumaAmounts, TakenAmounts, add_taken, raise_taken};
-use super::policy::{decide, policy_of};
+use super::policy::{decide, is_set, pins_cpus, policy_of};
 use super::take::{NotEnoughCpus, take};
 use crate::volcano::VolcanoDefects;
 use pinfold_core::cpu_set::CpuSet;
@@ -38,7 +38,7 @@ impl VolcanoTask {
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
         let text = self.policy.as_deref();
-        text.filter(|text| !text.is_empty() && *text != "none")
+        text.filter(|text| is_set(text))
     }
 }
 
@@ -57,7 +57,7 @@ pub struct NumaInfo {
     pub reserved: Option<Quantity>,
 }
 
-/// One node of a scheduling session.
+/// A node as Volcano reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionNode {
     /// Its name.
@@ -83,9 +83,6 @@ pub enum Misfit {
         /// The policy of the node.
         node: String,
     },
-    /// The session has no such node.
-    #[error("no topo information")]
-    UnknownNode,
     /// The task has a policy and the node no free CPU.
     #[error("cpu allocatable map is empty")]
     NoFreeCpus,
@@ -130,59 +127,21 @@ pub struct TaskAllocation {
     pub amounts: TakenAmounts,
 }
 
-/// Volcano's status codes for a task that does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum StatusCode {
-    /// `Error`.
-    Error = 1,
-    /// `UnschedulableAndUnresolvable`: evicting other pods would not help.
-    UnschedulableAndUnresolvable = 3,
-}
-
-impl Misfit {
-    /// The status code of the misfit.
-    #[must_use]
-    pub fn code(&self) -> StatusCode {
-        match self {
-            Misfit::NotAdmitted { .. } | Misfit::TooFewCpus { .. } | Misfit::TooLittle { .. } => {
-                StatusCode::UnschedulableAndUnresolvable
-            }
-            _ => StatusCode::Error,
-        }
-    }
-}
-
-/// A misfit with its task and node: the message for users.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("task {task} on node {node} fit failed: {misfit}")]
-pub struct FitError {
-    /// `namespace/name` of the task.
-    pub task: String,
-    /// The node.
-    pub node: NodeName,
-    /// The reason.
-    #[source]
-    pub misfit: Misfit,
-}
-
 /// Whether CPUs have to be chosen on the node: with `false` the task passes without a decision.
 /// Mirrors `filterNodeByPolicy`.
 ///
 /// # Errors
 /// If the task requires a policy that the node does not have.
-pub fn needs_decision(
+fn needs_decision(
     task: &VolcanoTask,
     numa: Option<&NumaInfo>,
     free: Option<&CpuSet>,
 ) -> Result<bool, Misfit> {
     let Some(policy) = task.policy() else {
-        return Ok(numa.is_some_and(|numa| {
-            numa.cpu_manager == "static" && !matches!(numa.topology.as_str(), "" | "none")
-        }));
+        return Ok(numa.is_some_and(|numa| pins_cpus(&numa.cpu_manager) && is_set(&numa.topology)));
     };
     let numa = numa.ok_or(Misfit::NoNumaInfo)?;
-    if numa.cpu_manager != "static" {
+    if !pins_cpus(&numa.cpu_manager) {
         return Err(Misfit::CpuManagerNotStatic);
     }
     if numa.topology != policy {

@@ -1,16 +1,22 @@
 //! Small machines, nodes and tasks for tests.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::cpu_detail::{CpuDetail, CpuRow};
-use super::predicate::{NumaInfo, SessionNode, VolcanoTask};
+use super::numa_amounts::NumaAmounts;
+use super::predicate::{Misfit, NumaInfo, VolcanoTask};
+use crate::koordinator::amounts::Amounts;
+use crate::{ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
-use pinfold_core::name::{ContainerName, NodeName, PodUid};
+use pinfold_core::fidelity::Fidelity;
+use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 
 /// A uniform machine with consecutive CPU numbers; core numbers start at 0 in every socket.
-pub(super) fn machine(sockets: u32, cores: u32, threads: u32) -> CpuDetail {
+pub(crate) fn machine(sockets: u32, cores: u32, threads: u32) -> CpuDetail {
     let rows = (0..sockets * cores * threads).map(|cpu| CpuRow {
         cpu: CpuId::new(cpu).expect("test machines are small"),
         core: cpu / threads % cores,
@@ -20,24 +26,53 @@ pub(super) fn machine(sockets: u32, cores: u32, threads: u32) -> CpuDetail {
     CpuDetail::new(rows)
 }
 
-pub(super) fn cpus(list: &str) -> CpuSet {
+pub(crate) fn cpus(list: &str) -> CpuSet {
     CpuSet::parse(list).expect("a list of CPUs")
 }
 
-pub(super) fn node(name: &str, policy: &str, detail: CpuDetail, free: &str) -> SessionNode {
-    SessionNode {
-        name: NodeName::from(name),
-        numa: Some(NumaInfo {
-            cpu_manager: "static".to_owned(),
-            topology: policy.to_owned(),
-            cpus: detail,
-            free: Some(cpus(free)),
-            reserved: None,
-        }),
+/// The Numatopology of a node whose kubelet pins CPUs.
+pub(crate) fn node(policy: &str, detail: CpuDetail, free: &str) -> NumaInfo {
+    NumaInfo {
+        cpu_manager: "static".to_owned(),
+        topology: policy.to_owned(),
+        cpus: detail,
+        free: Some(cpus(free)),
+        reserved: None,
     }
 }
 
-pub(super) fn container(name: &str, cpu: &str) -> Container {
+/// A node of a cluster whose totals are never too small for a test.
+pub(crate) fn cluster_node(
+    numa: Option<NumaInfo>,
+    amounts: NumaAmounts,
+    fidelity: Fidelity,
+) -> ClusterNode {
+    let plenty = ["cpu", "memory", "example.com/gpu"].map(|name| (name, i64::MAX / 2));
+    ClusterNode::volcano(numa, amounts, Amounts::from(plenty), fidelity)
+}
+
+pub(crate) fn request(task: &VolcanoTask) -> PodRequest {
+    let request = PodRequest::new(Arc::new(task.pod.clone()));
+    match &task.policy {
+        Some(policy) => request.with_volcano_policy(policy),
+        None => request,
+    }
+}
+
+/// The CPUs of a task on a node; `None` if it fits and no CPUs have to be chosen.
+pub(crate) fn evaluate(
+    mut node: ClusterNode,
+    task: &VolcanoTask,
+) -> Result<Option<CpuSet>, Misfit> {
+    match node.evaluate(&request(task)) {
+        Evaluation::Fits(fit) => Ok(Some(fit.cpus)),
+        Evaluation::FitsInTotal => Ok(None),
+        Evaluation::Rejected(NodeRejection::Volcano(misfit)) => Err(misfit),
+        Evaluation::Rejected(other) => panic!("{other}"),
+    }
+}
+
+pub(crate) fn container(name: &str, cpu: &str) -> Container {
     let amounts: ResourceList = [("cpu", cpu), ("memory", "1Gi")]
         .map(|(name, amount)| (name.into(), amount.parse().expect("a quantity")))
         .into();
@@ -50,7 +85,7 @@ pub(super) fn container(name: &str, cpu: &str) -> Container {
 }
 
 /// A Guaranteed task with one container for each CPU request.
-pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
+pub(crate) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
     let containers = cpu.iter().enumerate();
     VolcanoTask {
         pod: Pod {
@@ -68,7 +103,7 @@ pub(super) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
 }
 
 /// Irregular machines: any CPU on any core, NUMA node and socket, ids with gaps.
-pub(super) fn odd_machine() -> impl Strategy<Value = CpuDetail> {
+pub(crate) fn odd_machine() -> impl Strategy<Value = CpuDetail> {
     let row =
         (0_u32..80, 0_u32..12, 0_i64..5, 0_u32..4).prop_map(|(cpu, core, node, socket)| CpuRow {
             cpu: CpuId::new(cpu).expect("in range"),
@@ -79,7 +114,7 @@ pub(super) fn odd_machine() -> impl Strategy<Value = CpuDetail> {
     proptest::collection::vec(row, 0..70).prop_map(CpuDetail::new)
 }
 
-pub(super) fn any_cpus() -> impl Strategy<Value = CpuSet> {
+pub(crate) fn any_cpus() -> impl Strategy<Value = CpuSet> {
     proptest::collection::vec(0_u32..90, 0..80)
         .prop_map(|ids| ids.into_iter().filter_map(CpuId::new).collect())
 }

@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use pinfold_cluster::node_topology::ZoneResource;
-use pinfold_cluster::node_topology::filter::filter;
-use pinfold_cluster::node_topology::pod_demand::TopologyPodRequest;
+use pinfold_cluster::node_topology::args::TopologyMatchArgs;
+use pinfold_cluster::{PodRequest, TopologyMatchNode};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
@@ -102,11 +104,7 @@ fn fits(request: &[(&str, i64)]) -> Vec<usize> {
             available: 1.into(),
         });
     }
-    let overhead = ResourceList::new();
-    let request = TopologyPodRequest {
-        pod: &pod,
-        overhead: &overhead,
-    };
+    let request = PodRequest::new(Arc::new(pod));
     (0..4)
         .filter(|zone| {
             let mut alone = whole.clone();
@@ -115,7 +113,10 @@ fn fits(request: &[(&str, i64)]) -> Vec<usize> {
                     resource.available = Quantity::ZERO;
                 }
             }
-            filter(Some(&alone), &allocatable, &request, Fidelity::Sound).is_ok()
+            let args = Arc::new(TopologyMatchArgs::default());
+            let allocatable = allocatable.clone();
+            let node = TopologyMatchNode::new(Some(alone), allocatable, args, Fidelity::Sound);
+            node.filter(&request).is_ok()
         })
         .collect()
 }

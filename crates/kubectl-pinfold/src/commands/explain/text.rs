@@ -23,6 +23,9 @@ pub(super) fn text(found: &PodExplanation) -> String {
     if let Some(message) = &found.scheduler {
         text.push_str(&say(&format!("Scheduler: {message}")));
     }
+    if let Some(message) = &found.start_failure {
+        text.push_str(&say(&format!("Node: {message}")));
+    }
     if !found.because.is_empty() {
         let counted = found
             .location
@@ -96,6 +99,10 @@ fn head(found: &PodExplanation) -> String {
     };
     let described = &found.described;
     match &found.location {
+        Some(home) if found.start_failure.is_some() => format!(
+            "Pod {} is bound to {}, which does not start it ({described}).",
+            found.name, home.node
+        ),
         Some(home) => format!("Pod {} is on {} ({described}).", found.name, location(home)),
         None if found.fits.is_empty() => {
             format!("Pod {} is pending: it {} ({described}).", found.name, of(0))

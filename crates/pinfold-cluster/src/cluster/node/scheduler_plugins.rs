@@ -11,7 +11,7 @@ use super::{
 use crate::cluster::place::PlacementDetail;
 use crate::node_topology::NodeTopology;
 use crate::node_topology::args::TopologyMatchArgs;
-use crate::node_topology::filter::filter;
+use crate::node_topology::filter::{TopologyRejection, filter};
 use crate::node_topology::pod_demand::TopologyPodRequest;
 use crate::node_topology::score::score;
 use crate::volcano::numa_amounts::TakenAmounts;
@@ -66,12 +66,23 @@ impl TopologyMatchNode {
         &self.allocatable
     }
 
-    /// The score of this node for a pod that passed the filter.
-    fn score(&self, request: &TopologyPodRequest<'_>) -> i64 {
+    /// Whether the plugin's `Filter` lets the pod pass.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn filter(&self, pod: &PodRequest) -> Result<(), TopologyRejection> {
+        let request = topology_request(pod);
+        filter(self.topology(), &self.allocatable, &request, self.fidelity)
+    }
+
+    /// The plugin's `Score` of this node for the pod, 0 to 100.
+    #[must_use]
+    pub fn score(&self, pod: &PodRequest) -> i64 {
         let TopologyMatchArgs {
             strategy, weights, ..
         } = &*self.args;
-        score(self.topology(), request, *strategy, weights, self.fidelity)
+        let request = topology_request(pod);
+        score(self.topology(), &request, *strategy, weights, self.fidelity)
     }
 
     fn assume(&mut self, pod: PodUid, requests: ResourceList) {
@@ -112,12 +123,11 @@ impl TopologyMatchNode {
 
 /// Evaluates a pod by the plugin's filter and score.
 pub(super) fn evaluate(node: &TopologyMatchNode, pod: &PodRequest) -> Evaluation {
-    let request = topology_request(pod);
-    match filter(node.topology(), node.allocatable(), &request, node.fidelity) {
+    match node.filter(pod) {
         Ok(()) => Evaluation::Fits(Fit {
             cpus: CpuSet::new(),
             numa: NodeSet::EMPTY,
-            score: FitScore::Absolute(node.score(&request)),
+            score: FitScore::Absolute(node.score(pod)),
         }),
         Err(rejection) => Evaluation::Rejected(NodeRejection::SchedulerPlugins(rejection)),
     }
@@ -128,11 +138,10 @@ pub(super) fn reserve(
     node: &mut TopologyMatchNode,
     pod: &PodRequest,
 ) -> Result<DialectReservation, NodeRejection> {
-    let request = topology_request(pod);
-    filter(node.topology(), node.allocatable(), &request, node.fidelity)
-        .map_err(NodeRejection::SchedulerPlugins)?;
-    let score = node.score(&request);
-    node.assume(pod.uid().clone(), request.effective(node.fidelity));
+    node.filter(pod).map_err(NodeRejection::SchedulerPlugins)?;
+    let score = node.score(pod);
+    let requests = topology_request(pod).effective(node.fidelity);
+    node.assume(pod.uid().clone(), requests);
     Ok(DialectReservation {
         cpus: CpuSet::new(),
         amounts: TakenAmounts::new(),
@@ -148,3 +157,6 @@ fn topology_request(pod: &PodRequest) -> TopologyPodRequest<'_> {
         overhead: pod.overhead(),
     }
 }
+
+#[cfg(test)]
+mod tests;

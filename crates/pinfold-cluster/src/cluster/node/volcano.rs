@@ -82,3 +82,6 @@ fn by_node(node: &VolcanoNode, cpus: &CpuSet) -> BTreeMap<NodeId, CpuSet> {
         .filter(|(_, own)| !own.is_empty())
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,22 @@
 //! [`NodeSetWalk`]: enumerates sets of NUMA nodes in the order in which they are tried.
 
-use smallvec::SmallVec;
-
 use super::{MAX_NODES_LISTED, MAX_SETS};
-use pinfold_core::node_set::NodeSet;
+use pinfold_core::node_set::{NodeSet, SubsetsByWidth};
 
 /// The position in the enumeration: all sets up to `width` were visited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct NodeSetWalk {
     pub(super) nodes: NodeSet,
     pub(super) width: usize,
     tried: usize,
+    /// The sets that were not visited.
+    rest: SubsetsByWidth,
+}
+
+impl Default for NodeSetWalk {
+    fn default() -> Self {
+        Self::over(NodeSet::EMPTY)
+    }
 }
 
 impl NodeSetWalk {
@@ -19,39 +25,26 @@ impl NodeSetWalk {
             nodes,
             width: 0,
             tried: 0,
+            rest: nodes.subsets_by_width(),
         }
     }
 
     /// Visits all sets of the next width; `false` if there is no further width.
-    pub(super) fn widen(&mut self, mut visit: impl FnMut(NodeSet)) -> bool {
+    pub(super) fn widen(&mut self, visit: impl FnMut(NodeSet)) -> bool {
         let count = self.nodes.len();
         if self.width >= count {
             return false;
         }
         self.width += 1;
-        if count > MAX_NODES_LISTED
-            && self.tried.saturating_add(choose(count, self.width)) > MAX_SETS
-        {
+        let sets = choose(count, self.width);
+        self.tried = self.tried.saturating_add(sets);
+        if count > MAX_NODES_LISTED && self.tried > MAX_SETS {
             self.width = count;
-            visit(self.nodes);
-            return true;
+            std::iter::once(self.nodes).for_each(visit);
+        } else {
+            self.rest.by_ref().take(sets).for_each(visit);
         }
-        let members: SmallVec<[_; 16]> = self.nodes.iter().collect();
-        let mut chosen: SmallVec<[usize; 16]> = (0..self.width).collect();
-        loop {
-            self.tried += 1;
-            visit(chosen.iter().map(|&at| members[at]).collect());
-            let Some(turn) = (0..self.width)
-                .rev()
-                .find(|&at| chosen[at] < count - self.width + at)
-            else {
-                return true;
-            };
-            chosen[turn] += 1;
-            for later in turn + 1..self.width {
-                chosen[later] = chosen[later - 1] + 1;
-            }
-        }
+        true
     }
 }
 

@@ -230,6 +230,21 @@ fn constrained_burst_restricts_a_pod_to_a_numa_node_whose_pool_fits_its_limit() 
 }
 
 #[test]
+fn a_numa_policy_decides_instead_of_constrained_burst() {
+    let spec = r#"{"preferredCPUBindPolicy":"ConstrainedBurst"}"#;
+    let policy = r#"{"numaTopologyPolicy":"SingleNUMANode"}"#;
+    let mut node = node(machine(2, 1, 4, 2), Fidelity::Sound);
+    let mut burst = pod(KoordinatorQos::Ls, 1000, spec, policy);
+    // No shared pool has 9 CPUs, but the NUMA policy compares requests.
+    burst.limits = Amounts::from([("cpu", 9000)]);
+    let placed = place(&mut node, "burst", &burst)
+        .expect("each NUMA node has one CPU")
+        .expect("aligned");
+    assert_eq!(placed.numa.len(), 1);
+    assert_eq!(placed.numa[0].amounts.get("cpu"), 1000);
+}
+
+#[test]
 fn with_one_cpu_per_core_binding_is_full_pcpus_and_exclusivity_by_numa_node() {
     let spec =
         r#"{"requiredCPUBindPolicy":"SpreadByPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}"#;

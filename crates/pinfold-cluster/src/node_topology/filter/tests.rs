@@ -5,7 +5,7 @@ use pinfold_core::pod::Pod;
 
 type Amounts<'a> = &'a [(&'a str, &'a str)];
 
-pub(in crate::node_topology) fn amounts(list: Amounts<'_>) -> ResourceList {
+pub(crate) fn amounts(list: Amounts<'_>) -> ResourceList {
     let quantity = |text: &str| text.parse().expect("a quantity");
     list.iter()
         .map(|&(name, text)| (name.into(), quantity(text)))
@@ -13,7 +13,7 @@ pub(in crate::node_topology) fn amounts(list: Amounts<'_>) -> ResourceList {
 }
 
 /// The NUMA zone `id` with these available amounts; distances are ten times the local one.
-pub(in crate::node_topology) fn zone(id: usize, available: Amounts<'_>) -> Zone {
+pub(crate) fn zone(id: usize, available: Amounts<'_>) -> Zone {
     let resource = |(name, available)| ZoneResource {
         name,
         capacity: available,
@@ -33,7 +33,7 @@ pub(in crate::node_topology) fn zone(id: usize, available: Amounts<'_>) -> Zone 
     }
 }
 
-pub(in crate::node_topology) fn topology(scope: &str, zones: Vec<Zone>) -> NodeTopology {
+pub(crate) fn topology(scope: &str, zones: Vec<Zone>) -> NodeTopology {
     let attribute = |name: &str, value: &str| Attribute {
         name: name.to_owned(),
         value: value.to_owned(),
@@ -62,7 +62,7 @@ fn container(requests: Amounts<'_>, limits: bool) -> Container {
 }
 
 /// A pod whose containers' limits equal their requests.
-pub(in crate::node_topology) fn pod(containers: &[Amounts<'_>]) -> Pod {
+pub(crate) fn pod(containers: &[Amounts<'_>]) -> Pod {
     Pod {
         uid: PodUid::from("p"),
         name: String::new(),
