@@ -1,12 +1,11 @@
 //! Lists the cluster's objects from the API server. A list that fails becomes a note.
 
+use pinfold_apiserver::Connection;
 use pinfold_apiserver::snapshot::{ListRequest, ListResult, SnapshotError, snapshot};
-use pinfold_apiserver::{Connection, object};
+use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::manifest::Document;
 use pinfold_render::text::count;
-use serde_json::Value;
 
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
@@ -47,7 +46,7 @@ pub(super) fn inventory(
     let mut reader = Reader::default();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
-            ListResult::All { path, objects } => reader.add(kind, &path, objects),
+            ListResult::All { path, objects } => reader.add(kind, &path, &objects),
             ListResult::Rejected(error) => reader.notes.push(match error.code() {
                 Some(404) => format!("the cluster serves no {}: {}", kind.plural, kind.without),
                 _ => format!(
@@ -150,7 +149,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn add(&mut self, kind: &ListedKind, path: &str, objects: Vec<Value>) {
+    fn add(&mut self, kind: &ListedKind, path: &str, objects: &[String]) {
         let version = kind.versions.iter().find(|(_, own)| own == path);
         let version = version.map_or("v1", |(version, _)| version);
         if kind.kind == "Pod" && path.contains("/namespaces/") {
@@ -158,12 +157,13 @@ impl Reader {
                 "pods can only be listed at {path}: those of other namespaces are unknown"
             ));
         }
-        for object in objects {
-            let name = format!("{} {}", kind.kind, object::full_name(&object));
-            let read = Document::of_json(&name, version, kind.kind, &pruned(object));
-            let added = read.and_then(|document| self.inventory.add(&document).map(drop));
-            if let Err(findings) = added {
-                self.invalid.push(findings.to_string());
+        for json in objects {
+            let added = ApiObject::parse(kind.kind, version, json).and_then(|object| {
+                let added = self.inventory.add(&object.document);
+                added.map_err(|findings| object.invalid(&findings))
+            });
+            if let Err(invalid) = added {
+                self.invalid.push(invalid.to_string());
             }
         }
     }
@@ -178,19 +178,4 @@ impl Reader {
         }
         (self.inventory, self.notes)
     }
-}
-
-/// The object without fields that are not used here.
-fn pruned(mut object: Value) -> Value {
-    // The status of a node lists its images.
-    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-        status.retain(|key, _| {
-            matches!(
-                key.as_str(),
-                "capacity" | "allocatable" | "phase" | "conditions"
-            )
-        });
-    }
-    object::prune(&mut object);
-    object
 }
