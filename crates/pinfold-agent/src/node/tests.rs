@@ -206,6 +206,7 @@ fn exclusive_cpus_of_a_pod_are_removed_from_the_shared_pool() {
 fn a_rejected_pod_changes_nothing_and_has_a_reason() {
     let mut scene = Scene::kubelet();
     let rejected = scene.pod("big", &cpus(15)).expect_err("too many");
+    assert_eq!(rejected.status_reason(), "TopologyAffinityError");
     let why = rejected.to_string();
     assert!(
         why.starts_with("TopologyAffinityError: container main: "),
@@ -632,7 +633,9 @@ fn only_known_annotations_of_limited_length_are_journaled() {
             "  annotations: {{scheduling.koordinator.sh/resource-spec: {long}}}\n{}",
             cpus(1)
         );
-        let rejected = scene.pod("long", &spec).expect_err("too long").to_string();
+        let rejected = scene.pod("long", &spec).expect_err("too long");
+        assert_eq!(rejected.status_reason(), "PinfoldRejected");
+        let rejected = rejected.to_string();
         assert!(rejected.contains("at most 16384 bytes"), "{rejected}");
         let grown = scene.node.journaled().journal_length() - before;
         assert!(grown < 4096, "the journal grew by {grown} bytes");
