@@ -16,6 +16,7 @@ use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::settings::Settings;
 use pinfold_kube::koordinator::ReportAnnotations;
+use pinfold_kube::pod::PodIdentity;
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
@@ -271,11 +272,11 @@ fn known(link: &ApiServerClient) -> Vec<String> {
 fn pods(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
     admin.expect("POST", PODS, Some(&pod("elsewhere", "worker-2")))?;
     let here = admin.expect("POST", PODS, Some(&pod("here", NODE)))?;
-    let uid = here["metadata"]["uid"].as_str().unwrap_or_default().into();
+    let identity = PodIdentity::parse(&here.to_string()).ok_or("the pod has no uid")?;
     let wait = Duration::from_millis(500);
     let seen = eventually("the pod is seen", || {
         link.pods()
-            .get(&uid, wait)
+            .get(&identity, wait)
             .ok_or_else(|| "not seen".to_owned())
     })?;
     let status = seen

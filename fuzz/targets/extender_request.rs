@@ -20,19 +20,19 @@ fuzz_target!(|bytes: &[u8]| {
     let node = serde_json::json!({
         "metadata": { "name": "a" }, "status": { "allocatable": { "cpu": "8", "pods": "10" } },
     });
-    cache.apply_node(parse_node(node).expect("a node"), now);
+    cache.apply_node(parse_node(&node.to_string()).expect("a node"), now);
     // The same bytes as watched objects.
-    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(bytes) {
-        if let Ok(node) = parse_node(value.clone()) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        if let Ok(node) = parse_node(text) {
             cache.apply_node(node, now);
         }
-        if let Ok((name, report)) = parse_report(value.clone(), now) {
+        if let Ok((name, report)) = parse_report(text, now) {
             cache.apply_report(&name, report, now);
         }
-        if let Ok((name, report)) = parse_numa(value.clone(), now) {
+        if let Ok((name, report)) = parse_numa(text, now) {
             cache.apply_numa(&name, report, now);
         }
-        if let Ok(pod) = pod_info::parse(value) {
+        if let Ok(pod) = pod_info::parse(text) {
             cache.apply_pod(pod, now);
         }
     }

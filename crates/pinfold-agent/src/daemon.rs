@@ -16,9 +16,9 @@ use pinfold_kube::diagnostic::Diagnostics;
 
 use crate::config::{AgentConfig, Mode};
 use crate::http::socket::SocketError;
-use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::signals::SignalReceiver;
+use pinfold_journal::JournalError;
 
 mod api_server;
 mod cgroup_scanner;
@@ -55,9 +55,9 @@ pub enum AgentError {
     /// The settings do not fit the machine.
     #[error("the settings do not fit this machine: {0}")]
     Settings(#[from] SettingsError),
-    /// The journal cannot be opened or written.
+    /// The journal cannot be opened.
     #[error(transparent)]
-    Journal(#[from] JournaledLedgerError),
+    Journal(#[from] JournalError),
     /// A unix socket cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),

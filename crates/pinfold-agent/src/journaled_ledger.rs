@@ -22,10 +22,8 @@ use pinfold_journal::{
     JournalSnapshot, PinnedProcess, Timestamp,
 };
 
-mod compare;
 mod rules_change;
 
-pub use compare::{JournalDifference, JournalRepair, ObservedPods};
 pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
 
 /// A node's ledger together with its journal.
@@ -45,7 +43,7 @@ pub struct JournaledLedger {
     disk_is_full: bool,
 }
 
-/// Errors of [`JournaledLedger`]. Neither the ledger nor the journal has changed.
+/// Errors of changing a [`JournaledLedger`]. Neither the ledger nor the journal has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum JournaledLedgerError {
     /// The ledger rejected the request, for example because it does not hold the pod.
@@ -64,8 +62,8 @@ pub enum JournaledLedgerError {
 
 impl JournaledLedger {
     /// Opens the journal in `folder` and rebuilds the ledger from it. A new journal starts with an empty node and
-    /// `rules`. An existing journal keeps the rules that it was written with: [`JournaledLedger::compare`] finds that
-    /// they differ, [`JournaledLedger::plan_rules_change`] plans the change to `rules`.
+    /// `rules`. An existing journal keeps the rules that it was written with; [`JournaledLedger::plan_rules_change`] plans
+    /// the change to `rules`.
     ///
     /// # Errors
     /// If the journal cannot be opened, or its entries contradict each other.
@@ -73,7 +71,7 @@ impl JournaledLedger {
         folder: &Path,
         rules: Arc<Rules>,
         limits: JournalLimits,
-    ) -> Result<Self, JournaledLedgerError> {
+    ) -> Result<Self, JournalError> {
         let (mut journal, history) = Journal::open(folder, limits)?;
         let (ledger, records, truncated_bytes) = match history {
             Some(history) => {

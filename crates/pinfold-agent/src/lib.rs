@@ -26,8 +26,5 @@ pub mod takeover;
 
 pub use allowance::{Allowance, Quota};
 pub use config::AgentConfig;
-pub use journaled_ledger::{
-    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, ObservedPods,
-    RulesChange,
-};
+pub use journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange};
 pub use metrics::Metrics;

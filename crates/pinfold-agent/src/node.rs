@@ -17,7 +17,7 @@
 //! resources count as the pod's.
 
 use pinfold_cluster::koordinator::pools::Pools;
-use pinfold_core::decision::Decision;
+use pinfold_core::decision::{AdmissionResult, Decision};
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_devices::align::{self, AlignedPod};
@@ -36,6 +36,7 @@ mod koordinator;
 mod kubelet_pins;
 mod managed_container;
 mod pending_releases;
+mod pod_record;
 mod synchronize;
 #[cfg(test)]
 mod tests;
@@ -123,6 +124,26 @@ pub enum AdmitError {
     UnknownSandbox(String),
 }
 
+impl AdmitError {
+    /// The reason for the pod's status and metrics: the kubelet's, if the ledger decided.
+    #[must_use]
+    pub fn status_reason(&self) -> &'static str {
+        match self {
+            AdmitError::Rules {
+                decision: Some(decision),
+                ..
+            } => match &decision.result {
+                AdmissionResult::Rejected(rejection) => rejection.reason.name(),
+                AdmissionResult::Admitted(_) => REJECTED,
+            },
+            _ => REJECTED,
+        }
+    }
+}
+
+/// The status reason of a pod that was rejected by other rules than the kubelet's.
+const REJECTED: &str = "PinfoldRejected";
+
 /// The device plugins' `GetPreferredAllocation`, consulted when devices are assigned.
 pub type DevicePreference<'a> = &'a mut dyn PreferredAllocation;
 
@@ -196,6 +217,12 @@ impl ManagedNode {
     /// The running containers, including external cgroups and processes.
     pub fn containers(&self) -> impl Iterator<Item = &ManagedContainer> {
         self.containers.values()
+    }
+
+    /// The running container with this id.
+    #[must_use]
+    pub fn container(&self, id: &str) -> Option<&ManagedContainer> {
+        self.containers.get(id)
     }
 
     /// The sandbox with this id of the runtime.

@@ -13,8 +13,7 @@ use nri::api::{
 };
 use nri::{EventError, Plugin, RuntimeInfo};
 use pinfold_core::device::NoPreference;
-use pinfold_core::name::PodUid;
-use pinfold_kube::pod::PodObject;
+use pinfold_kube::pod::{PodIdentity, PodObject};
 
 use crate::allowance::Quota;
 use crate::journaled_ledger::JournaledLedgerError;
@@ -35,7 +34,7 @@ use nri_convert::{managed_container, resources_of, sandbox, subject};
 /// Source of pod specs.
 pub trait PodSpecSource: Send {
     /// The pod object, waiting up to `wait` for its watch event; `None` if it has not arrived by then.
-    fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>>;
+    fn pod(&self, pod: &PodIdentity, wait: Duration) -> Option<Arc<PodObject>>;
 }
 
 /// A source without pod specs, for agents without access to the API server.
@@ -43,7 +42,7 @@ pub trait PodSpecSource: Send {
 pub struct NoPodSpecs;
 
 impl PodSpecSource for NoPodSpecs {
-    fn pod(&self, _: &PodUid, _: Duration) -> Option<Arc<PodObject>> {
+    fn pod(&self, _: &PodIdentity, _: Duration) -> Option<Arc<PodObject>> {
         None
     }
 }
@@ -53,7 +52,7 @@ pub trait Telemetry: Send + Sync {
     /// The runtime connected.
     fn runtime_connected(&self, runtime: &RuntimeInfo);
     /// A pod or container was admitted or rejected.
-    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration);
+    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&AdmitError>, took: Duration);
     /// A difference between the runtime and the journal was resolved.
     fn record_sync_change(&self, change: &SyncChange);
     /// The ledger or the journal failed.
@@ -192,7 +191,7 @@ impl Plugin for NriPlugin {
         });
         let managed: Vec<ManagedContainer> = managed.collect();
         let with_spec = |sandbox: Sandbox| {
-            let pod = self.pod_specs.pod(&sandbox.uid, Duration::ZERO);
+            let pod = self.pod_specs.pod(&sandbox.identity(), Duration::ZERO);
             (sandbox, pod)
         };
         let pods: Vec<_> = sandboxes.into_iter().map(with_spec).collect();
@@ -227,7 +226,7 @@ impl Plugin for NriPlugin {
     fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
-        let spec = self.pod_specs.pod(&sandbox.uid, POD_SPEC_TIMEOUT);
+        let spec = self.pod_specs.pod(&sandbox.identity(), POD_SPEC_TIMEOUT);
         let kubelet_devices = spec.as_deref().and_then(|pod| self.kubelet_devices(pod));
         let waited = start.elapsed();
         let now = (self.clock)();
@@ -240,10 +239,9 @@ impl Plugin for NriPlugin {
             }
             (_, _, pod) => lock(&self.node).add_pod(sandbox, pod, &mut NoPreference, now),
         };
-        let why = outcome.as_ref().err().map(ToString::to_string);
         let took = start.elapsed().saturating_sub(waited);
         self.telemetry
-            .record_decision(&subject(pod, None), why.as_deref(), took);
+            .record_decision(&subject(pod, None), outcome.as_ref().err(), took);
         let updates = match outcome {
             Err(rejected @ AdmitError::Rules { .. }) if !self.pins => {
                 self.tolerate_rejected(pod, &rejected);
@@ -293,10 +291,9 @@ impl Plugin for NriPlugin {
             }
             _ => lock(&self.node).add_container(managed, &mut NoPreference, now),
         };
-        let why = outcome.as_ref().err().map(ToString::to_string);
         let subject = subject(pod, Some(&container.name));
         self.telemetry
-            .record_decision(&subject, why.as_deref(), start.elapsed());
+            .record_decision(&subject, outcome.as_ref().err(), start.elapsed());
         let (allowance, others) = match outcome {
             Err(AdmitError::Rules { .. }) if !self.pins => (None, Vec::new()),
             outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,

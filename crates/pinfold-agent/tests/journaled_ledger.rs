@@ -1,15 +1,15 @@
-//! [`JournaledLedger`]: the history, differences from the running node, and rules changes.
+//! [`JournaledLedger`]: the history, and rules changes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_agent::journaled_ledger::PodOutcome;
-use pinfold_agent::{
-    JournalDifference, JournalRepair, JournaledLedger, JournaledLedgerError, ObservedPods,
-};
+use pinfold_agent::{JournaledLedger, JournaledLedgerError};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
+use pinfold_core::name::PodUid;
 use pinfold_journal::{
     FILE, JournalEvent, JournalHistory, JournalLimits, JournalPodRecord, Timestamp,
 };
@@ -35,18 +35,14 @@ fn journaled(folder: &Path, rules: Arc<Rules>) -> JournaledLedger {
         .expect("a journal")
 }
 
-/// A running node that matches the journal.
-fn as_recorded(journaled: &JournaledLedger) -> ObservedPods {
+/// The CPUs that every container may use.
+fn cpus_by_pod(journaled: &JournaledLedger) -> BTreeMap<PodUid, CpuSet> {
     let cpus = journaled.ledger().state().cpus();
-    let residents = journaled.ledger().state().admitted_pods().keys();
-    let pods = residents.map(|uid| {
-        let main = "main".into();
-        let own = cpus.container(uid, &main).unwrap_or_else(|| cpus.shared());
-        (uid.clone(), [(main, own.clone())].into())
-    });
-    ObservedPods {
-        pods: pods.collect(),
-    }
+    let admitted = journaled.ledger().state().admitted_pods().keys();
+    let of_main = |uid: &PodUid| cpus.container(uid, &"main".into());
+    admitted
+        .map(|uid| (uid.clone(), of_main(uid).unwrap_or(cpus.shared()).clone()))
+        .collect()
 }
 
 #[test]
@@ -89,43 +85,15 @@ fn the_journal_has_every_decision_with_its_reason() {
 }
 
 #[test]
-fn a_node_that_matches_the_journal_has_no_differences() {
+fn a_restarted_agent_has_the_pods_and_cpus_of_the_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut first = journaled(folder.path(), rules());
     assert!(admit(&mut first, "a", 4) && admit(&mut first, "b", 2));
+    let before = cpus_by_pod(&first);
+    assert_eq!(before.values().map(CpuSet::len).collect::<Vec<_>>(), [4, 2]);
     drop(first);
     let journaled = journaled(folder.path(), rules());
-    assert_eq!(journaled.compare(&as_recorded(&journaled), &rules()), []);
-}
-
-#[test]
-fn every_difference_has_a_repair() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut journaled = journaled(folder.path(), rules());
-    assert!(admit(&mut journaled, "gone", 4) && admit(&mut journaled, "moved", 2));
-    let mut running = as_recorded(&journaled);
-    let cpus = running.pods.remove("gone").expect("a running pod");
-    running.pods.insert("unknown".into(), cpus);
-    let moved = running.pods.get_mut("moved").expect("a running pod");
-    let recorded = moved.insert("main".into(), CpuSet::new()).expect("it runs");
-    let found = journaled.compare(&running, &rules_with("best-effort", 2));
-    let repairs: Vec<JournalRepair> = found.iter().map(|one| journaled.repair(one)).collect();
-    assert_eq!(found[0], JournalDifference::NotRunning("gone".into()));
-    assert_eq!(repairs[0], JournalRepair::Release("gone".into()));
-    assert_eq!(found[1], JournalDifference::SettingsChanged);
-    assert_eq!(repairs[1], JournalRepair::ChangeRules);
-    let pin = JournalRepair::Pin {
-        pod: "moved".into(),
-        container: "main".into(),
-        cpus: recorded,
-    };
-    assert_eq!(repairs[2], pin);
-    let JournalDifference::Unknown { trespass, .. } = &found[3] else {
-        panic!("{found:?}");
-    };
-    assert_eq!(trespass.len(), 4);
-    assert!(matches!(repairs[3], JournalRepair::Admit { .. }));
-    assert_eq!(found.len(), 4);
+    assert_eq!(cpus_by_pod(&journaled), before);
 }
 
 #[test]
@@ -133,7 +101,7 @@ fn under_a_stricter_policy_pods_keep_their_cpus_and_unaligned_pods_are_listed() 
     let folder = tempfile::tempdir().expect("a folder");
     let mut journaled = journaled(folder.path(), rules_with("best-effort", 2));
     assert!(admit(&mut journaled, "wide", 20) && admit(&mut journaled, "small", 2));
-    let before = as_recorded(&journaled);
+    let before = cpus_by_pod(&journaled);
     let strict = rules_with("single-numa-node", 2);
     let plan = journaled.plan_rules_change(&strict).expect("a plan");
     assert!(
@@ -150,10 +118,10 @@ fn under_a_stricter_policy_pods_keep_their_cpus_and_unaligned_pods_are_listed() 
     journaled
         .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect("written");
-    assert_eq!(as_recorded(&journaled), before);
+    assert_eq!(cpus_by_pod(&journaled), before);
     drop(journaled);
     let journaled = self::journaled(folder.path(), strict.clone());
-    assert_eq!(journaled.compare(&before, &strict), []);
+    assert_eq!(cpus_by_pod(&journaled), before);
     assert_eq!(journaled.ledger().rules().policy(), strict.policy());
 }
 

@@ -14,7 +14,7 @@ mod api_client;
 mod backoff;
 mod connection;
 pub mod events;
-pub mod object;
+mod list_page;
 pub mod reflector;
 pub mod snapshot;
 

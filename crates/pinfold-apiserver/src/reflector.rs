@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::api_client::{ApiClient, ApiError, percent_encode, truncate};
 use crate::backoff::RetryBackoff;
+use crate::list_page::ListPage;
 
 /// The server ends a watch after this time.
 const WATCH_SECONDS: u32 = 290;
@@ -108,22 +109,6 @@ enum Next {
     List,
     /// Empty the store: the cluster does not serve the resource.
     NotServed,
-}
-
-#[derive(Deserialize)]
-struct ListPage<'a> {
-    #[serde(default)]
-    metadata: ListPageMeta,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListPageMeta {
-    resource_version: Option<String>,
-    #[serde(rename = "continue")]
-    next: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -257,22 +242,16 @@ impl<S: Store> Reflector<S> {
                 }
                 page => page?,
             };
-            let malformed = |expected| ApiError::Malformed {
-                path: path.clone(),
-                expected,
-            };
-            let page: ListPage<'_> =
-                serde_json::from_slice(&page).map_err(|_| malformed("a list of objects"))?;
-            let Some(items) = page.items else {
-                return Err(malformed("a list of objects"));
-            };
-            found.extend(items.into_iter().filter_map(|item| self.store.parse(item)));
-            match page.metadata.next {
-                Some(next) if !next.is_empty() => token = next,
-                _ => {
-                    let version = page.metadata.resource_version;
-                    let version =
-                        version.ok_or_else(|| malformed("a list with a resource version"))?;
+            let page = ListPage::parse(&page, &path)?;
+            let items = page.items.into_iter();
+            found.extend(items.filter_map(|item| self.store.parse(item)));
+            match page.next {
+                Some(next) => token = next,
+                None => {
+                    let version = page.resource_version.ok_or(ApiError::Malformed {
+                        path,
+                        expected: "a list with a resource version",
+                    })?;
                     self.backoff.reset();
                     self.store.replace(found);
                     return Ok(version);

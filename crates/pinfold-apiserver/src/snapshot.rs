@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tokio::runtime::Builder;
 
 use crate::api_client::{ApiClient, ApiError, percent_encode};
 use crate::connection::{Connection, ConnectionError};
+use crate::list_page::ListPage;
 
 /// Timeout of one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,8 +35,8 @@ pub enum ListResult {
     All {
         /// The path that was listed.
         path: String,
-        /// The objects; list items have no `apiVersion` and `kind`.
-        objects: Vec<Value>,
+        /// The objects as JSON; list items have no `apiVersion` and `kind`.
+        objects: Vec<String>,
     },
     /// The server rejected all paths; the error of the last one.
     Rejected(ApiError),
@@ -127,7 +127,7 @@ async fn pages(
     request: &ListRequest,
     path: &str,
     deadline: Instant,
-) -> Result<Option<Vec<Value>>, ApiError> {
+) -> Result<Option<Vec<String>>, ApiError> {
     let mut objects = Vec::new();
     let mut size = request.page_size.max(1);
     let mut token = String::new();
@@ -135,29 +135,23 @@ async fn pages(
         if Instant::now() > deadline {
             return Err(ApiError::TimedOut(SNAPSHOT_TIMEOUT));
         }
-        let mut page = match api.get(&page_path(path, request, size, &token)).await {
+        let body = match api.get_bytes(&page_path(path, request, size, &token)).await {
             // Halves the page until it is small enough.
             Err(ApiError::TooLarge { .. }) if size > 1 => {
                 size /= 2;
                 continue;
             }
-            page => page?,
+            body => body?,
         };
-        let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) else {
-            return Err(ApiError::Malformed {
-                path: path.to_owned(),
-                expected: "a list",
-            });
-        };
-        if objects.len().saturating_add(items.len()) > request.max_objects {
+        let page = ListPage::parse(&body, path)?;
+        if objects.len().saturating_add(page.items.len()) > request.max_objects {
             return Ok(None);
         }
-        objects.extend(items);
-        let next = page["metadata"]["continue"].as_str().unwrap_or_default();
-        if next.is_empty() || next == token {
-            return Ok(Some(objects));
+        objects.extend(page.items.iter().map(|item| item.get().to_owned()));
+        match page.next {
+            Some(next) if next != token => token = next,
+            _ => return Ok(Some(objects)),
         }
-        token = next.to_owned();
     }
 }
 

@@ -4,9 +4,8 @@
 //! bounded time. Responses to `Allocate` are saved in the kubelet's checkpoint format before they are returned, so that
 //! a restarted agent can start containers without another `Allocate`.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -229,7 +228,7 @@ impl DeviceHost {
 
     fn save(&self, allocations: &DeviceAllocations) -> Result<(), HostError> {
         let content = allocations.checkpoint(&self.manager.devices()).write();
-        replace(&self.checkpoint, content.as_bytes())
+        pinfold_files::replace(&self.checkpoint, content.as_bytes())
             .map_err(|error| failed("write", &self.checkpoint, error))
     }
 }
@@ -272,21 +271,4 @@ fn read(path: &Path) -> Result<(DeviceManagerState, Option<RestoreError>), HostE
             Err(lost) => (DeviceManagerState::default(), Some(lost)),
         },
     )
-}
-
-/// Replaces a file atomically; the content is on disk when this returns.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let fresh = PathBuf::from(fresh);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&fresh)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
 }

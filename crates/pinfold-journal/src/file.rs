@@ -1,7 +1,7 @@
 //! The journal's folder, lock file and journal file: owned by the agent's user, writable by no other, never symlinks.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -56,24 +56,8 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Journ
 }
 
 /// Replaces the file at `path` atomically: after a power failure it has either the old or the new content.
-pub(super) fn replace(folder: &Path, path: &Path, content: &[u8]) -> Result<(), JournalError> {
-    let new = path.with_extension("new");
-    // A leftover of a crash before the rename.
-    let _ = fs::remove_file(&new);
-    let mut options = OpenOptions::new();
-    let mut file = open(&new, options.write(true).create_new(true))?;
-    let written = file.write_all(content).and_then(|()| file.sync_all());
-    let replaced = written.and_then(|()| fs::rename(&new, path));
-    if let Err(error) = replaced {
-        let _ = fs::remove_file(&new);
-        return Err(JournalError::file("write", &new, error));
-    }
-    sync_folder(folder)
-}
-
-fn sync_folder(folder: &Path) -> Result<(), JournalError> {
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|error| JournalError::file("sync", folder, error))
+pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), JournalError> {
+    pinfold_files::replace(path, content).map_err(|error| JournalError::file("write", path, error))
 }
 
 fn check_owner(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> {

@@ -19,7 +19,7 @@ pub(super) fn open(
     let path = folder.join(FILE);
     let exists = fs::symlink_metadata(&path).is_ok();
     if !exists {
-        file::replace(folder, &path, read::header().as_bytes())?;
+        file::replace(&path, read::header().as_bytes())?;
     }
     let open = file::open(&path, OpenOptions::new().read(true).write(true))?;
     let bytes = read::bytes(&path, &open)?;
@@ -45,7 +45,7 @@ pub(super) fn open(
     if history.truncated_bytes > 0 {
         let at = usize::try_from(history.length).unwrap_or(usize::MAX);
         let aside = folder.join(format!("truncated-after-{}", history.last_number()));
-        file::replace(folder, &aside, bytes.get(at..).unwrap_or_default())?;
+        file::replace(&aside, bytes.get(at..).unwrap_or_default())?;
         let cut = journal.file.set_len(history.length);
         let cut = cut.and_then(|()| journal.file.sync_all());
         cut.map_err(|error| JournalError::file("truncate", &path, error))?;
@@ -135,7 +135,7 @@ impl Journal {
             return Err(JournalError::Broken { path: self.path() });
         }
         let probe = self.folder.join("probe");
-        let written = file::replace(&self.folder, &probe, &vec![0; BYTES]);
+        let written = file::replace(&probe, &vec![0; BYTES]);
         let _ = fs::remove_file(&probe);
         if written.is_ok() {
             self.preallocation = Preallocation::up_to(self.length);
@@ -183,7 +183,7 @@ impl Journal {
             snapshot: Some(snapshot),
         });
         content.extend(line.map_err(|error| JournalError::damaged(&path, error))?);
-        if let Err(error) = file::replace(&self.folder, &path, &content) {
+        if let Err(error) = file::replace(&path, &content) {
             self.broken |= !self.is_at(&path);
             return Err(error);
         }

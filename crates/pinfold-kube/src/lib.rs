@@ -5,6 +5,7 @@
 //! | input | module |
 //! |---|---|
 //! | files of objects, with the position of every error | [`manifest`], [`diagnostic`] |
+//! | objects in the API server's JSON | [`api_object`], [`pod::ApiPod`] |
 //! | pods, and Deployments, Jobs and other objects that create pods | [`pod`] |
 //! | nodes, and their NodeResourceTopology objects | [`node`], [`node_resource_topology`] |
 //! | Koordinator's labels, annotations and scheduler arguments | [`koordinator`] |
@@ -19,6 +20,7 @@
 //! | the kubelet's state files, byte for byte | [`state`] |
 
 pub mod annotation;
+pub mod api_object;
 pub mod cluster;
 pub mod decider;
 pub mod diagnostic;

@@ -43,31 +43,30 @@ pub struct Document {
 }
 
 impl Document {
-    /// An object from parsed JSON. `name` is the file's name in diagnostics. The API server omits `apiVersion` and
-    /// `kind` in the items of a list, so the caller passes them.
+    /// An object in the API server's JSON; in diagnostics its file is its kind and name. The API server omits
+    /// `apiVersion` and `kind` in the items of a list, so the caller passes them; the object's own version counts if it
+    /// has one.
     ///
     /// # Errors
     /// If it is not a mapping, or exceeds the limits of a file.
-    pub fn of_json(
-        name: &str,
-        api_version: &str,
-        kind: &str,
-        object: &serde_json::Value,
-    ) -> Result<Self, Diagnostics> {
-        let mut report = DiagnosticReport::new(name);
-        let node = json::node(object).map_err(|limit| {
-            report.error(None, "", DiagnosticKind::TooComplex(limit), None);
-        });
+    pub(crate) fn of_json(api_version: &str, kind: &str, json: &str) -> Result<Self, Diagnostics> {
+        let mut report = DiagnosticReport::new(kind);
+        let node = json::object(json).map_err(|problem| report.error(None, "", problem, None));
         let node = node.ok().filter(|node| {
             let field = FieldRef::new(node, String::new());
             field.map("a Kubernetes object", &mut report).is_some()
         });
-        let document = node.map(|node| Self {
-            file: name.to_owned(),
-            node,
-            path: String::new(),
-            api_version: api_version.to_owned(),
-            kind: kind.to_owned(),
+        let document = node.map(|node| {
+            let object = FieldRef::new(&node, String::new());
+            let own_version = object.get("apiVersion");
+            let own_version = own_version.and_then(|version| version.as_text());
+            Self {
+                file: format!("{kind} {}", full_name(&object)),
+                api_version: own_version.unwrap_or(api_version).to_owned(),
+                kind: kind.to_owned(),
+                path: String::new(),
+                node,
+            }
         });
         report.finish_some(document).map(|read| read.value)
     }
@@ -98,6 +97,17 @@ impl Document {
 
     pub(crate) fn root(&self) -> FieldRef<'_> {
         FieldRef::new(&self.node, self.path.clone())
+    }
+}
+
+/// `namespace/name`, or the name alone for cluster-scoped objects; `?` if the object has no name.
+pub(crate) fn full_name(object: &FieldRef<'_>) -> String {
+    let meta = object.get("metadata");
+    let text = |key: &str| meta.as_ref()?.get(key)?.as_text();
+    let name = text("name").unwrap_or("?");
+    match text("namespace") {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
     }
 }
 

@@ -13,14 +13,17 @@ use crate::diagnostic::{DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::manifest::{self, Document};
 
 pub(crate) mod aggregate;
+mod api_pod;
 mod container;
 mod fields;
+pub(crate) mod mirror;
 mod pod_level;
 mod resources;
 mod volcano_job;
 mod workload;
 
 pub use crate::meta::ObjectMeta;
+pub use api_pod::{ApiPod, PodIdentity, PodPhase};
 pub use resources::is_extended;
 
 /// Limit of the pods of one file, including replicas.
@@ -31,7 +34,7 @@ pub const MAX_PODS: usize = 10_000;
 pub struct PodObject {
     /// Its name, labels and annotations.
     pub meta: ObjectMeta,
-    /// The core's pod: containers and their resources.
+    /// The core's pod: containers and their resources. Its uid is the one that the kubelet uses.
     pub pod: Pod,
     /// The node it is bound to, if the manifest has one.
     pub node_name: Option<String>,
@@ -69,7 +72,7 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Di
     let mut report = DiagnosticReport::new(file);
     let mut pods = Vec::new();
     for document in &documents {
-        workload::expand(document, &mut pods, &mut report);
+        expand(document, &mut pods, &mut report);
     }
     reject_same_uid(&pods, &mut report);
     report.finish(pods)
@@ -82,8 +85,20 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Di
 pub fn pods_of(document: &Document) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
     let mut report = DiagnosticReport::new(document.file());
     let mut pods = Vec::new();
-    workload::expand(document, &mut pods, &mut report);
+    expand(document, &mut pods, &mut report);
     report.finish(pods)
+}
+
+/// Adds the pods of an object, with the uids that their kubelet uses.
+fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mut DiagnosticReport) {
+    let before = pods.len();
+    workload::expand(document, pods, report);
+    let added = pods.iter_mut().skip(before);
+    for pod in added.filter(|pod| pod.owner.is_none()) {
+        if let Some(uid) = mirror::static_uid(&pod.meta) {
+            pod.pod.uid = uid.into();
+        }
+    }
 }
 
 /// Adds an error for each pod with the uid of an earlier one.

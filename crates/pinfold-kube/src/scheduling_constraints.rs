@@ -10,6 +10,8 @@ use std::fmt;
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
+use crate::pod::PodPhase;
+use crate::pod::mirror::MIRROR;
 
 mod selector;
 
@@ -17,8 +19,6 @@ pub use selector::Selector;
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// The annotation of mirror pods, which the kubelet runs from static manifests.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// A pod's constraints on nodes, and its scheduling status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,7 +135,6 @@ impl PodConstraints {
         let meta = object.get("metadata");
         let meta = meta.as_ref();
         let status = object.get("status");
-        let phase = status.as_ref().and_then(|status| status.get("phase"));
         let owners = meta.map(|meta| meta.get_list("ownerReferences", "a list", report));
         let owned_by = |kind: &str| {
             let mut owners = owners.iter().flatten();
@@ -149,8 +148,7 @@ impl PodConstraints {
             tolerations: (spec.get_list("tolerations", "a list", report).iter())
                 .map(|field| toleration(field, report))
                 .collect(),
-            finished: phase
-                .is_some_and(|phase| phase.is_text("Succeeded") || phase.is_text("Failed")),
+            finished: PodPhase::of(&object) == PodPhase::Terminated,
             terminating: meta
                 .and_then(|meta| meta.get("deletionTimestamp"))
                 .is_some(),

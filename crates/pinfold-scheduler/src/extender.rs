@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_core::name::PodUid;
+use pinfold_kube::api_object::InvalidObject;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -43,7 +44,7 @@ pub enum BadRequest {
     NotArguments(String),
     /// The pod cannot be parsed.
     #[error(transparent)]
-    Pod(#[from] pod_info::InvalidPod),
+    Pod(#[from] InvalidObject),
 }
 
 /// The fields that identify a version of a pod.
@@ -100,9 +101,7 @@ impl Extender {
         if let Some(known) = self.known(&uid.as_str().into(), Some(&version)) {
             return Ok(known);
         }
-        let value = serde_json::from_str(pod.get())
-            .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-        let info = pod_info::parse(value)?.info;
+        let info = pod_info::parse(pod.get())?.info;
         self.remember(&info);
         Ok(info)
     }

@@ -1,8 +1,7 @@
 //! Reads and replaces the registry's files, with the path in every error.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use crate::error::StandaloneError;
@@ -22,20 +21,6 @@ pub(crate) fn read(path: &Path) -> Result<String, StandaloneError> {
 
 /// Replaces a file atomically: a reader sees the old text or the new one, even after a power cut.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), StandaloneError> {
-    let new = path.with_extension("new");
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
-        .map_err(|error| StandaloneError::file("create", &new, error))?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .map_err(|error| StandaloneError::file("write", &new, error))?;
-    fs::rename(&new, path).map_err(|error| StandaloneError::file("replace", path, error))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|error| StandaloneError::file("sync", folder, error))
+    pinfold_files::replace(path, text.as_bytes())
+        .map_err(|error| StandaloneError::file("replace", path, error))
 }

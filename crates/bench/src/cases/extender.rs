@@ -75,7 +75,11 @@ pub(super) fn cases() -> Vec<BenchCase> {
     let reserve = "reserve after two others, on a node with 12 pods of 128 CPUs".to_owned();
     let reserve = BenchCase::new(Group::Extender, reserve, || {
         let mut cache = busy();
-        let read = |name: &str| pod_info::parse(pod(name, 2, 0)).expect("a pod").info;
+        let read = |name: &str| {
+            pod_info::parse(&pod(name, 2, 0).to_string())
+                .expect("a pod")
+                .info
+        };
         let (node, now) = ("busy".into(), Instant::now());
         for name in ["first", "second"] {
             cache.reserve(&read(name), &node, now).expect("room");
@@ -103,7 +107,7 @@ fn change(extender: &Extender, number: &mut usize) {
         *number += 1;
         let node = format!("node-{:04}", (*number * 37 + at) % NODES);
         let added = pod(&format!("added-{}", *number % 400), 1, 0);
-        if let Ok(added) = pod_info::parse(added) {
+        if let Ok(added) = pod_info::parse(&added.to_string()) {
             cache.release(added.info.uid(), now);
             // The pod is not added to a node that it does not fit.
             let _ = cache.reserve(&added.info, &node.as_str().into(), now);
@@ -167,7 +171,7 @@ fn filled(kinds: &[&str]) -> Extender {
         let kind = &states[at % kinds.len()];
         let mut object = kind[at / kinds.len() % kind.len()].clone();
         object["metadata"]["name"] = name.into();
-        let (name, report) = parse_report(object, now).expect("a report");
+        let (name, report) = parse_report(&object.to_string(), now).expect("a report");
         cache.apply_report(&name, report, now);
     }
     let later = now + Duration::from_millis(1);
@@ -183,7 +187,7 @@ fn busy() -> Cache {
     let sizes: Vec<(u64, u64)> = (0..12).map(|at| (5 + at % 5, 2 + at % 4)).collect();
     let mut object = object("single-numa-node", &sizes);
     object["metadata"]["name"] = "busy".into();
-    let (name, report) = parse_report(object, now).expect("a report");
+    let (name, report) = parse_report(&object.to_string(), now).expect("a report");
     cache.apply_report(&name, report, now);
     cache
 }
@@ -193,7 +197,7 @@ fn node(name: &str) -> NodeInfo {
         "metadata": { "name": name, "resourceVersion": "1" },
         "status": { "allocatable": { "cpu": "126", "memory": "120Gi", "pods": "110" } },
     });
-    parse_node(node).expect("a node")
+    parse_node(&node.to_string()).expect("a node")
 }
 
 /// The report of a node between empty and full.

@@ -1,19 +1,20 @@
 //! Lists the cluster's objects from the API server. A list that fails becomes a note.
 
+use pinfold_apiserver::Connection;
 use pinfold_apiserver::snapshot::{ListRequest, ListResult, SnapshotError, snapshot};
-use pinfold_apiserver::{Connection, object};
+use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::manifest::Document;
 use pinfold_render::text::count;
-use serde_json::Value;
 
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
 
+mod pod_start;
 mod report_age;
 mod start_failure;
 
+use pod_start::PodStart;
 use report_age::ReportAges;
 
 /// The most nodes, and reports of nodes.
@@ -68,7 +69,7 @@ pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<Listed
     let mut rejected = Vec::new();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
-            ListResult::All { path, objects } => reader.add(kind, &path, objects, pod),
+            ListResult::All { path, objects } => reader.add(kind, &path, &objects, pod),
             ListResult::Rejected(error) if error.code() == Some(404) => reader.notes.push(format!(
                 "the cluster serves no {}: {}",
                 kind.plural, kind.without
@@ -196,13 +197,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn add(
-        &mut self,
-        kind: &ListedKind,
-        path: &str,
-        objects: Vec<Value>,
-        pod: Option<PodName<'_>>,
-    ) {
+    fn add(&mut self, kind: &ListedKind, path: &str, objects: &[String], pod: Option<PodName<'_>>) {
         let version = kind.versions.iter().find(|(_, own)| own == path);
         let version = version.map_or("v1", |(version, _)| version);
         if kind.kind == "Pod" && path.contains("/namespaces/") {
@@ -210,21 +205,24 @@ impl Reader {
                 "pods can only be listed at {path}: those of other namespaces are unknown"
             ));
         }
-        for object in objects {
+        for json in objects {
             match kind.kind {
-                "NodeResourceTopology" => self.ages.add_report(&object),
+                "NodeResourceTopology" => self.ages.add_report(json),
                 "Pod" => {
-                    self.ages.add_pod(&object);
-                    self.is_waiting_for_its_node |=
-                        pod.is_some_and(|pod| start_failure::is_waiting(&object, pod));
+                    if let Some(start) = PodStart::parse(json) {
+                        self.is_waiting_for_its_node |=
+                            pod.is_some_and(|pod| start.is_waiting(pod));
+                        self.ages.add_pod(&start);
+                    }
                 }
                 _ => {}
             }
-            let name = format!("{} {}", kind.kind, object::full_name(&object));
-            let read = Document::of_json(&name, version, kind.kind, &pruned(object));
-            let added = read.and_then(|document| self.inventory.add(&document).map(drop));
-            if let Err(findings) = added {
-                self.invalid.push(findings.to_string());
+            let added = ApiObject::parse(kind.kind, version, json).and_then(|object| {
+                let added = self.inventory.add(&object.document);
+                added.map_err(|findings| object.invalid(&findings))
+            });
+            if let Err(invalid) = added {
+                self.invalid.push(invalid.to_string());
             }
         }
     }
@@ -240,19 +238,4 @@ impl Reader {
         }
         (self.inventory, self.notes)
     }
-}
-
-/// The object without fields that are not used here.
-fn pruned(mut object: Value) -> Value {
-    // The status of a node lists its images.
-    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-        status.retain(|key, _| {
-            matches!(
-                key.as_str(),
-                "capacity" | "allocatable" | "phase" | "conditions"
-            )
-        });
-    }
-    object::prune(&mut object);
-    object
 }

@@ -1,5 +1,8 @@
 use super::*;
 
+#[path = "../../../pinfold-daemon/tests/shared/config.rs"]
+mod shared;
+
 fn read(text: &str) -> Result<AgentConfig, String> {
     match AgentConfig::read("agent.yaml", text.as_bytes()) {
         Ok(read) => Ok(read.value),
@@ -26,45 +29,8 @@ takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}
 ";
 
 #[test]
-fn an_empty_file_is_a_valid_configuration() {
-    for text in ["", "\n# nothing\n", "{}", "kubelet:\n"] {
-        assert_eq!(read(text), Ok(AgentConfig::default()), "{text:?}");
-    }
-}
-
-#[test]
-fn the_defaults_in_the_table_are_those_of_the_fields() {
-    for field in FIELDS {
-        let (section, name) = field.name.split_once('.').unwrap_or(("", field.name));
-        let text = match section {
-            "" => format!("{name}: {}", field.default),
-            _ => format!("{section}: {{{name}: {}}}", field.default),
-        };
-        assert_eq!(read(&text), Ok(AgentConfig::default()), "{text}");
-    }
-}
-
-#[test]
-fn every_field_of_the_table_changes_something() {
-    let config = read(EVERYTHING).expect("a configuration");
-    let whole = serde_json::to_value(&config).expect("JSON");
-    let default = serde_json::to_value(AgentConfig::default()).expect("JSON");
-    for field in FIELDS {
-        let path = format!("/{}", field.name.replace('.', "/"));
-        let found = whole.pointer(&path);
-        assert!(found.is_some(), "{}", field.name);
-        assert_ne!(found, default.pointer(&path), "{}", field.name);
-    }
-}
-
-#[test]
-fn a_serialized_configuration_reads_back_unchanged() {
-    for config in [read(EVERYTHING), read("")] {
-        let config = config.expect("a configuration");
-        // JSON is YAML.
-        let written = serde_json::to_string(&config).expect("JSON");
-        assert_eq!(read(&written), Ok(config), "{written}");
-    }
+fn the_table_has_every_field_with_its_default_and_a_configuration_reads_back_unchanged() {
+    shared::check(read, FIELDS, EVERYTHING, "kubelet:\n");
 }
 
 #[test]

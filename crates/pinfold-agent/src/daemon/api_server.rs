@@ -38,7 +38,7 @@ fn log(event: &SyncEvent) {
         SyncEvent::Recovered { what } => {
             tracing::info!(resource = %what, "requests to the API server succeed again");
         }
-        SyncEvent::InvalidPod { .. } => tracing::warn!(detail = %event, "invalid pod skipped"),
+        SyncEvent::InvalidPod(_) => tracing::warn!(detail = %event, "invalid pod skipped"),
         SyncEvent::PodLimitExceeded { limit } => {
             tracing::warn!(limit, "too many pods on this node: the rest is ignored");
         }

@@ -113,9 +113,7 @@ impl Enforcer {
         for update in inside.chain(outside) {
             let (process, group) = {
                 let node = lock(&self.node);
-                let container = node
-                    .containers()
-                    .find(|container| container.id == update.container);
+                let container = node.container(&update.container);
                 let process = container.and_then(ManagedContainer::process).cloned();
                 (process, container.and_then(group_of))
             };
@@ -222,10 +220,8 @@ impl Enforcer {
         let counted = DriftCause::ALL.map(|cause| monitor.counters(cause).drifted);
         let is_settled = |watched: &WatchedContainer| {
             let node = lock(&self.node);
-            let mut containers = node.containers();
-            let container =
-                containers.find(|container| *container.id == *watched.container.id.as_str());
-            let current = container
+            let current = node
+                .container(watched.container.id.as_str())
                 .map(ManagedContainer::update_seq)
                 .filter(|&number| number > 0);
             current.is_some() && current == last.get(&watched.container.id).copied()

@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use nri::{Identity, Runner};
 use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
-use pinfold_core::name::PodUid;
 use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
 use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
 use pinfold_kube::koordinator::scheduler_args as scheduler_args_of;
 use pinfold_kube::manifest;
-use pinfold_kube::pod::PodObject;
+use pinfold_kube::pod::{PodIdentity, PodObject};
 
 use super::AgentError;
 use super::api_server;
@@ -42,8 +41,8 @@ const POD_RESOURCES_TIMEOUT: Duration = Duration::from_millis(400);
 const REPORT_DELAY: Duration = Duration::from_millis(100);
 
 impl PodSpecSource for PodCache {
-    fn pod(&self, uid: &PodUid, wait: Duration) -> Option<Arc<PodObject>> {
-        self.get(uid, wait)
+    fn pod(&self, pod: &PodIdentity, wait: Duration) -> Option<Arc<PodObject>> {
+        self.get(pod, wait)
     }
 }
 
@@ -272,6 +271,9 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
         checkpoint: config.state_directory.join("devices"),
         pod_resources: config.pod_resources.socket.clone(),
     })?;
+    if let Some(error) = host.lost_checkpoint() {
+        tracing::warn!(%error, "device checkpoint lost, device plugins allocate again");
+    }
     Ok((Some(Arc::new(host)), Some(offers)))
 }
 

@@ -11,6 +11,7 @@ use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
 use pinfold_devices::pod_resources::PodResourcesServer;
 use pinfold_devices::{ContainerEdits, DeviceHost};
+use pinfold_kube::kubelet_config::CpuManagerPolicy;
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -111,10 +112,13 @@ impl Service {
         if pins && pinned.is_empty() && kubelet_policy.is_none() {
             return None;
         }
-        let phase = match () {
-            () if !pins => "kubelet",
-            () if pinned.is_empty() && kubelet_policy.as_deref() != Some("static") => "done",
-            () => "in-progress",
+        let policy = kubelet_policy.as_deref();
+        let is_static =
+            policy.and_then(CpuManagerPolicy::from_name) == Some(CpuManagerPolicy::Static);
+        let phase = match pins {
+            false => "kubelet",
+            true if pinned.is_empty() && !is_static => "done",
+            true => "in-progress",
         };
         Some(TakeoverStatus {
             phase: phase.to_owned(),

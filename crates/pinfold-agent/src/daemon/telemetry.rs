@@ -10,7 +10,7 @@ use nri::RuntimeInfo;
 use crate::journaled_ledger::JournaledLedgerError;
 use crate::kubernetes::{EventQueue, Warning};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::SyncChange;
+use crate::node::{AdmitError, SyncChange};
 use crate::runtime::{Subject, Telemetry};
 
 /// Logs, metrics, pod events, and the list of current problems.
@@ -78,7 +78,7 @@ impl Telemetry for NodeTelemetry {
         );
     }
 
-    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&str>, took: Duration) {
+    fn record_decision(&self, what: &Subject<'_>, rejected: Option<&AdmitError>, took: Duration) {
         let seconds = took.as_secs_f64();
         let verdict = if rejected.is_some() {
             "rejected"
@@ -100,7 +100,7 @@ impl Telemetry for NodeTelemetry {
                 .observe(&catalogue::ADMISSION_DURATION, &[], seconds * 1000.0);
         }
         let (namespace, pod, uid) = (what.namespace, what.name, what.uid);
-        let Some(why) = rejected else {
+        let Some(error) = rejected else {
             match what.container {
                 Some(container) => {
                     tracing::debug!(namespace, pod, uid, container, "container admitted");
@@ -109,7 +109,7 @@ impl Telemetry for NodeTelemetry {
             }
             return;
         };
-        let reason = reason(why);
+        let (reason, why) = (error.status_reason(), error.to_string());
         self.metrics.count(&catalogue::ADMISSION_ERRORS, &[]);
         self.metrics.count(&catalogue::REJECTIONS, &[reason]);
         match what.container {
@@ -119,11 +119,11 @@ impl Telemetry for NodeTelemetry {
                     pod,
                     uid,
                     container,
-                    reason = why,
+                    reason = %why,
                     "container rejected"
                 );
             }
-            None => tracing::warn!(namespace, pod, uid, reason = why, "pod rejected"),
+            None => tracing::warn!(namespace, pod, uid, reason = %why, "pod rejected"),
         }
         if let Some(events) = &self.events {
             events.warn(Warning {
@@ -131,7 +131,7 @@ impl Telemetry for NodeTelemetry {
                 name: what.name.to_owned(),
                 uid: what.uid.into(),
                 reason: reason.to_owned(),
-                message: why.to_owned(),
+                message: why,
             });
         }
     }
@@ -182,18 +182,6 @@ impl Telemetry for NodeTelemetry {
 /// Topic of a thread that terminated unexpectedly, which only a restart of the agent can fix.
 pub(super) const BROKEN_THREAD: &str = "broken-thread";
 
-/// The pod status reason of a rejection: the kubelet's reason that its text begins with.
-pub(super) fn reason(why: &str) -> &'static str {
-    const KNOWN: [&str; 4] = [
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
-        "SMTAlignmentError",
-        "EmptyPodSharedPoolError",
-    ];
-    let known = KNOWN.into_iter().find(|known| why.starts_with(known));
-    known.unwrap_or("PinfoldRejected")
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
@@ -223,18 +211,5 @@ mod tests {
         );
         telemetry.problem("overlap", None);
         assert_eq!(telemetry.problems(), telemetry.broken());
-    }
-
-    #[test]
-    fn every_kubelet_reason_is_recognized() {
-        for known in [
-            "TopologyAffinityError",
-            "UnexpectedAdmissionError",
-            "SMTAlignmentError",
-            "EmptyPodSharedPoolError",
-        ] {
-            assert_eq!(reason(&format!("{known}: container main")), known);
-        }
-        assert_eq!(reason("the requested CPUs"), "PinfoldRejected");
     }
 }

@@ -96,18 +96,6 @@ impl JournaledLedger {
             generation: self.generation(),
         })
     }
-
-    /// Plans the change to `settings` on the same machine.
-    ///
-    /// # Errors
-    /// If the settings do not fit the machine.
-    pub fn plan_settings_change(
-        &self,
-        settings: Settings,
-    ) -> Result<RulesChange, RulesChangeError> {
-        let machine = self.ledger.rules().machine().clone();
-        self.plan_rules_change(&Arc::new(Rules::new(machine, settings)?))
-    }
 }
 
 impl RulesChange {

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget, object};
-use pinfold_core::name::PodUid;
-use serde_json::Value;
+use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget};
+use pinfold_kube::pod::{ApiPod, PodIdentity};
 use serde_json::value::RawValue;
 
-use super::pod_cache::{self, CachedPod, MAX_PODS, PodCache};
+use super::pod_cache::{CachedPod, MAX_PODS, PodCache};
 use super::sync_events::{PODS, SyncCounters, SyncEvent, SyncEventLog};
 
 /// Number of pods in one page of a list.
@@ -34,9 +33,9 @@ pub(super) struct PodWatchSink {
 }
 
 impl Store for PodWatchSink {
-    type Item = (PodUid, CachedPod);
+    type Item = (PodIdentity, CachedPod);
 
-    /// Reads a pod with the UID that the runtime has. An invalid pod is logged and skipped.
+    /// Parses a pod. An invalid pod is logged and skipped.
     fn parse(&mut self, object: &RawValue) -> Option<Self::Item> {
         if let Some(listed) = &mut self.listed {
             *listed += 1;
@@ -44,13 +43,16 @@ impl Store for PodWatchSink {
                 return None;
             }
         }
-        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
-        let name = object::full_name(&pod);
-        let uid = pod_cache::uid(&pod);
-        match pod_cache::read(pod) {
-            Ok(pod) => Some((uid?, pod)),
-            Err(problem) => {
-                self.log.log(SyncEvent::InvalidPod { name, problem });
+        match ApiPod::parse(object.get()) {
+            Ok(pod) => {
+                let cached = CachedPod {
+                    containers: pod.containers,
+                    object: Arc::new(pod.object),
+                };
+                Some((cached.object.identity(), cached))
+            }
+            Err(invalid) => {
+                self.log.log(SyncEvent::InvalidPod(invalid));
                 None
             }
         }
@@ -67,17 +69,16 @@ impl Store for PodWatchSink {
         self.log.log(SyncEvent::PodsListed { pods });
     }
 
-    fn apply(&mut self, (uid, pod): Self::Item) {
-        if !self.pods.put(uid, pod) {
+    fn apply(&mut self, (identity, pod): Self::Item) {
+        if !self.pods.put(identity, pod) {
             self.log
                 .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
         }
     }
 
     fn delete(&mut self, object: &RawValue) {
-        let pod: Value = serde_json::from_str(object.get()).unwrap_or_default();
-        if let Some(uid) = pod_cache::uid(&pod) {
-            self.pods.remove(&uid);
+        if let Some(identity) = PodIdentity::parse(object.get()) {
+            self.pods.remove(&identity);
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pinfold_apiserver::ApiError;
+use pinfold_kube::api_object::InvalidObject;
 
 /// Name of the pod watch in the table of current failures.
 pub(super) const PODS: &str = "pods";
@@ -33,12 +34,7 @@ pub enum SyncEvent {
         what: String,
     },
     /// An invalid pod was skipped.
-    InvalidPod {
-        /// `namespace/name`.
-        name: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    InvalidPod(InvalidObject),
     /// The node has more pods than the cache holds.
     PodLimitExceeded {
         /// Capacity of the cache.
@@ -96,9 +92,7 @@ impl fmt::Display for SyncEvent {
                 write!(f, "pod watch failed: {error}{hint}; retry in {wait:.1} s")
             }
             SyncEvent::Recovered { what } => write!(f, "{what}: up to date again"),
-            SyncEvent::InvalidPod { name, problem } => {
-                write!(f, "skipped invalid pod {name}: {problem}")
-            }
+            SyncEvent::InvalidPod(invalid) => write!(f, "skipped an invalid pod: {invalid}"),
             SyncEvent::PodLimitExceeded { limit } => {
                 write!(
                     f,

@@ -46,7 +46,7 @@ impl AdmissionCounters {
         let guaranteed = QosClass::of(pod) == QosClass::Guaranteed;
         let count = |containers: &[&Container]| u64::try_from(containers.len()).unwrap_or(u64::MAX);
         let all: Vec<&Container> = pod.all_containers().collect();
-        let exclusive: Vec<&Container> = match guaranteed && settings.cpu_policy == "static" {
+        let exclusive: Vec<&Container> = match guaranteed && rules.has_exclusive_cpus() {
             true => all
                 .iter()
                 .copied()
@@ -58,7 +58,7 @@ impl AdmissionCounters {
         if short_of(ResourceManager::Cpu) {
             self.cpu_errors += 1;
         }
-        if guaranteed && settings.memory_policy == "Static" {
+        if guaranteed && rules.assigns_memory() {
             self.memory_requests += count(&all);
             self.memory_errors += u64::from(short_of(ResourceManager::Memory));
         }

@@ -1,6 +1,5 @@
 //! Admits pods and containers by the kubelet's or Koordinator's rules.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_core::decision::Decision;
@@ -12,7 +11,7 @@ use pinfold_kube::pod::PodObject;
 use pinfold_render::explain;
 
 use super::managed_container::{ManagedContainer, Sandbox};
-use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, standalone_uid};
+use super::{AdmitError, DevicePreference, ManagedNode, Rulebook, pod_record, standalone_uid};
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
@@ -56,8 +55,11 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<Option<Decision>, AdmitError> {
-        let mut record = record(origin, &pod.meta.labels, &pod.meta.annotations);
+        let mut record = pod_record::record(origin, &pod.meta.labels, &pod.meta.annotations);
         let core = Arc::new(pod.pod.clone());
+        if let Some(why) = pod_record::too_long(&pod.meta) {
+            return self.reject(&core, why, now);
+        }
         let mut prior = String::new();
         if let Some(status) = self.scheduler_choice(pod, &core, now)? {
             let followed = match self.rulebook {
@@ -219,28 +221,6 @@ pub(super) fn grant_to_all(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
     }
 }
 
-/// The journal's record on a pod: its origin, and the labels and annotations that affect its CPUs.
-pub(super) fn record(
-    origin: PodOrigin,
-    labels: &BTreeMap<String, String>,
-    annotations: &BTreeMap<String, String>,
-) -> JournalPodRecord {
-    let decides = |key: &str| key.contains("koordinator.sh/") || key.starts_with("pinfold.dev/");
-    let some = |texts: &BTreeMap<String, String>| {
-        let texts = texts.iter().filter(|(key, _)| decides(key));
-        texts
-            .map(|(key, text)| (key.clone(), text.clone()))
-            .collect()
-    };
-    JournalPodRecord {
-        origin,
-        labels: some(labels),
-        annotations: some(annotations),
-        cgroups: BTreeMap::new(),
-        processes: Vec::new(),
-    }
-}
-
 /// A pod with only this container, for a container that is admitted without its pod's spec.
 fn single_container_pod(
     sandbox: &Sandbox,
@@ -257,7 +237,7 @@ fn single_container_pod(
         pod_requests: None,
         pod_limits: None,
     };
-    let record = record(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
+    let record = pod_record::record(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
     (Arc::new(pod), record)
 }
 

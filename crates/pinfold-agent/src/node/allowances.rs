@@ -113,7 +113,7 @@ impl ManagedNode {
 
     /// Whether pods can have exclusive CPUs: the CPU manager policy is `static`.
     fn pins_cpus(&self) -> bool {
-        self.journaled.ledger().rules().settings().cpu_policy == "static"
+        self.journaled.ledger().rules().has_exclusive_cpus()
     }
 
     /// Replaces an empty pool by the reserved CPUs, or by all online CPUs if none are reserved: a container needs at least

@@ -6,6 +6,7 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::pod::{Container, ResourceList};
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
+use pinfold_kube::pod::PodIdentity;
 
 use crate::allowance::Allowance;
 use pinfold_journal::PinnedProcess;
@@ -36,6 +37,15 @@ impl Sandbox {
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// UID and name of the pod.
+    #[must_use]
+    pub fn identity(&self) -> PodIdentity {
+        PodIdentity {
+            uid: self.uid.clone(),
+            name: self.full_name(),
+        }
     }
 
     /// The pod's QoS class, derived from the path of its cgroup; `None` if that is not below `kubepods`.

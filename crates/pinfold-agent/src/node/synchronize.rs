@@ -14,7 +14,8 @@ use pinfold_kube::pod::PodObject;
 
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::{
-    AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, admit, standalone_uid,
+    AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, pod_record,
+    standalone_uid,
 };
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
@@ -313,7 +314,7 @@ impl ManagedNode {
             pod_requests: None,
             pod_limits: None,
         });
-        let record = admit::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
+        let record = pod_record::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
         let message = format!("keeps CPUs {all}, assigned by the kubelet");
         match self.journaled.grant(&pod, cpus, record, message, now) {
             Ok(()) => changes.push(SyncChange::KeptKubeletCpus {

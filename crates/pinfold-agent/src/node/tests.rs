@@ -206,6 +206,7 @@ fn exclusive_cpus_of_a_pod_are_removed_from_the_shared_pool() {
 fn a_rejected_pod_changes_nothing_and_has_a_reason() {
     let mut scene = Scene::kubelet();
     let rejected = scene.pod("big", &cpus(15)).expect_err("too many");
+    assert_eq!(rejected.status_reason(), "TopologyAffinityError");
     let why = rejected.to_string();
     assert!(
         why.starts_with("TopologyAffinityError: container main: "),
@@ -611,4 +612,32 @@ fn a_rejected_running_pod_is_not_admitted_again_at_every_synchronization() {
         })
         .collect();
     assert_eq!(generations, [1, 1, 1]);
+}
+
+#[test]
+fn only_known_annotations_of_limited_length_are_journaled() {
+    for mut scene in [Scene::kubelet(), Scene::koordinator()] {
+        let long = "x".repeat(pod_record::MAX_VALUE + 1);
+        let other = format!(
+            "  annotations: {{pinfold.dev/note: {long}, a.koordinator.sh/note: {long}, \
+             scheduling.koordinator.sh/resource-spec: '{{}}'}}\n{}",
+            class("LS", 1)
+        );
+        scene.pod("other", &other).expect("admitted");
+        let record = &scene.node.journaled().records()["other"];
+        let keys: Vec<&str> = record.annotations.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["scheduling.koordinator.sh/resource-spec"]);
+        assert_eq!(record.labels.len(), 1);
+        let before = scene.node.journaled().journal_length();
+        let spec = format!(
+            "  annotations: {{scheduling.koordinator.sh/resource-spec: {long}}}\n{}",
+            cpus(1)
+        );
+        let rejected = scene.pod("long", &spec).expect_err("too long");
+        assert_eq!(rejected.status_reason(), "PinfoldRejected");
+        let rejected = rejected.to_string();
+        assert!(rejected.contains("at most 16384 bytes"), "{rejected}");
+        let grown = scene.node.journaled().journal_length() - before;
+        assert!(grown < 4096, "the journal grew by {grown} bytes");
+    }
 }

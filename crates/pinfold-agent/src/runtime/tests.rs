@@ -18,7 +18,7 @@ struct Listener(Mutex<Vec<String>>);
 
 impl Telemetry for Listener {
     fn runtime_connected(&self, _: &RuntimeInfo) {}
-    fn record_decision(&self, _: &Subject<'_>, _: Option<&str>, _: Duration) {}
+    fn record_decision(&self, _: &Subject<'_>, _: Option<&AdmitError>, _: Duration) {}
     fn record_sync_change(&self, _: &SyncChange) {}
     fn record_error(&self, _: &JournaledLedgerError) {}
     fn record_tolerated_rejection(&self, pod: &Subject<'_>, _: &str) {
@@ -32,7 +32,8 @@ impl Telemetry for Listener {
 struct Numbered;
 
 impl PodSpecSource for Numbered {
-    fn pod(&self, uid: &PodUid, _: Duration) -> Option<Arc<PodObject>> {
+    fn pod(&self, pod: &PodIdentity, _: Duration) -> Option<Arc<PodObject>> {
+        let uid = &pod.uid;
         let count = uid.as_str().rsplit('-').next()?;
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\nspec:\n  containers:\n  \

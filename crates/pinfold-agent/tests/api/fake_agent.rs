@@ -64,9 +64,12 @@ fn no_such_pod(pod: &PodUid) -> AgentApiError {
     AgentApiError::new(ApiErrorKind::NotFound, error, "GET /v1/pods lists them")
 }
 
-fn settings(bytes: &[u8]) -> Result<Settings, AgentApiError> {
+/// The rules of the same machine with these settings.
+fn rules(journaled: &JournaledLedger, bytes: &[u8]) -> Result<Arc<Rules>, AgentApiError> {
     let read = KubeletSettings::read("the settings", bytes, Fidelity::Sound).map_err(bad)?;
-    Ok(read.value.settings(0, Fidelity::Sound))
+    let machine = journaled.ledger().rules().machine().clone();
+    let rules = Rules::new(machine, read.value.settings(0, Fidelity::Sound));
+    rules.map(Arc::new).map_err(bad)
 }
 
 impl Agent for FakeAgent {
@@ -153,7 +156,7 @@ impl Agent for FakeAgent {
     fn plan(&self, bytes: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         let journaled = self.journaled();
         let plan = journaled
-            .plan_settings_change(settings(bytes)?)
+            .plan_rules_change(&rules(&journaled, bytes)?)
             .map_err(bad)?;
         Ok(plan.report(journaled.ledger()))
     }
@@ -161,7 +164,7 @@ impl Agent for FakeAgent {
     fn apply(&self, bytes: &[u8]) -> Result<RulesChangeReport, AgentApiError> {
         let mut journaled = self.journaled();
         let plan = journaled
-            .plan_settings_change(settings(bytes)?)
+            .plan_rules_change(&rules(&journaled, bytes)?)
             .map_err(bad)?;
         let mut report = plan.report(journaled.ledger());
         let applied = journaled.apply_rules_change(plan, Timestamp::UNIX_EPOCH);

@@ -5,7 +5,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use pinfold_agent::JournaledLedgerError;
 use pinfold_journal::{FILE, JournalError};
 
 use super::fixture::{Random, exclusive_lock, held, open, seed, step};
@@ -66,10 +65,7 @@ fn on_a_full_disk_a_failed_change_leaves_ledger_and_journal_unchanged() {
 }
 
 fn rejection(folder: &Path) -> JournalError {
-    match open(folder) {
-        Err(JournaledLedgerError::Journal(error)) => error,
-        other => panic!("{other:?}"),
-    }
+    open(folder).expect_err("the journal is rejected")
 }
 
 #[test]

@@ -13,7 +13,7 @@ use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
-use pinfold_journal::{JournalLimits, JournalPodRecord, Timestamp};
+use pinfold_journal::{JournalError, JournalLimits, JournalPodRecord, Timestamp};
 
 /// Small limits, so that the journal is compacted often.
 pub(crate) const LIMITS: JournalLimits = JournalLimits {
@@ -105,7 +105,7 @@ pub(crate) fn exclusive_lock() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(crate) fn open(folder: &Path) -> Result<JournaledLedger, JournaledLedgerError> {
+pub(crate) fn open(folder: &Path) -> Result<JournaledLedger, JournalError> {
     JournaledLedger::open(folder, rules(), LIMITS)
 }
 

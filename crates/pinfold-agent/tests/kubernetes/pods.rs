@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use pinfold_agent::kubernetes::SyncEvent;
-use pinfold_core::name::PodUid;
+use pinfold_kube::pod::PodIdentity;
 use serde_json::{Value, json};
 
 use super::server::{Answer, Server, status};
@@ -25,6 +25,13 @@ fn pod(name: &str, uid: &str, version: &str) -> Value {
         },
         "status": { "phase": "Running" },
     })
+}
+
+fn identity(uid: &str, name: &str) -> PodIdentity {
+    PodIdentity {
+        uid: uid.into(),
+        name: format!("default/{name}"),
+    }
 }
 
 fn listed(version: &str, items: &[Value], next: &str) -> Answer {
@@ -100,7 +107,7 @@ fn pods_are_listed_in_pages_and_then_watched() {
             .query
             .contains("fieldSelector=spec.nodeName%3Dworker-1")
     );
-    let a = pods.get(&PodUid::from("uid-a"), Duration::ZERO).unwrap();
+    let a = pods.get(&identity("uid-a", "a"), Duration::ZERO).unwrap();
     assert_eq!(a.meta.labels["koordinator.sh/qosClass"], "LSR");
     assert_eq!(a.meta.annotations["note"], "\u{7f}\u{feff}");
     assert_eq!(a.pod.containers.len(), 1);
@@ -110,20 +117,20 @@ fn pods_are_listed_in_pages_and_then_watched() {
         .send(event("ADDED", &pod("c", "uid-c", "11")))
         .unwrap();
     eventually("the added pod is in the cache", || {
-        pods.get(&"uid-c".into(), SHORT).is_some()
+        pods.get(&identity("uid-c", "c"), SHORT).is_some()
     });
     let mut changed = pod("c", "uid-c", "12");
     changed["metadata"]["annotations"] = json!({ "cpuset": "0-1" });
     send[0].send(event("MODIFIED", &changed)).unwrap();
     eventually("its new annotation is known", || {
-        let c = pods.get(&"uid-c".into(), SHORT);
+        let c = pods.get(&identity("uid-c", "c"), SHORT);
         c.is_some_and(|c| c.meta.annotations.contains_key("cpuset"))
     });
     send[0]
         .send(event("DELETED", &pod("a", "uid-a", "13")))
         .unwrap();
     eventually("the deleted pod is removed", || {
-        pods.get(&"uid-a".into(), SHORT).is_none()
+        pods.get(&identity("uid-a", "a"), SHORT).is_none()
     });
 }
 
@@ -140,7 +147,7 @@ fn a_broken_watch_resumes_from_the_last_resource_version() {
         .unwrap();
     send[0].send(bookmark("20")).unwrap();
     eventually("the pod is in the cache", || {
-        client.pods().get(&"uid-a".into(), SHORT).is_some()
+        client.pods().get(&identity("uid-a", "a"), SHORT).is_some()
     });
     // The connection ends in the middle of a line.
     drop(send.remove(0));
@@ -151,13 +158,13 @@ fn a_broken_watch_resumes_from_the_last_resource_version() {
         .send(event("ADDED", &pod("b", "uid-b", "21")))
         .unwrap();
     eventually("nothing is missed", || {
-        client.pods().get(&"uid-b".into(), SHORT).is_some()
+        client.pods().get(&identity("uid-b", "b"), SHORT).is_some()
     });
     drop(send.remove(0));
     eventually("and once more", || versions_watched(&server).len() == 3);
     assert_eq!(versions_watched(&server), ["10", "20", "21"]);
     assert_eq!(client.counts().lists.get(), 1);
-    assert!(client.pods().get(&"uid-a".into(), SHORT).is_some());
+    assert!(client.pods().get(&identity("uid-a", "a"), SHORT).is_some());
 }
 
 #[test]
@@ -188,9 +195,9 @@ fn an_expired_resource_version_leads_to_a_new_list_that_removes_deleted_pods() {
             send.remove(0).send(gone.to_string()).unwrap();
         }
         eventually("the new list is in the cache", || {
-            client.pods().get(&"uid-b".into(), SHORT).is_some()
+            client.pods().get(&identity("uid-b", "b"), SHORT).is_some()
         });
-        assert!(client.pods().get(&"uid-a".into(), SHORT).is_none());
+        assert!(client.pods().get(&identity("uid-a", "a"), SHORT).is_none());
         eventually("the watch starts from the new list", || {
             versions_watched(&server).last().is_some_and(|v| v == "30")
         });
@@ -214,8 +221,18 @@ fn a_list_that_expires_between_two_pages_is_restarted() {
     });
     let (client, _) = connect(&server, quick());
     eventually("the new list is known", || client.pods().all().is_some());
-    assert!(client.pods().get(&"uid-new".into(), SHORT).is_some());
-    assert!(client.pods().get(&"uid-old".into(), SHORT).is_none());
+    assert!(
+        client
+            .pods()
+            .get(&identity("uid-new", "new"), SHORT)
+            .is_some()
+    );
+    assert!(
+        client
+            .pods()
+            .get(&identity("uid-old", "old"), SHORT)
+            .is_none()
+    );
 }
 
 #[test]
@@ -238,7 +255,7 @@ fn a_failed_list_is_retried_until_it_succeeds() {
     });
     let (client, log) = connect(&server, quick());
     eventually("the pods are known in the end", || {
-        client.pods().get(&"uid-a".into(), SHORT).is_some()
+        client.pods().get(&identity("uid-a", "a"), SHORT).is_some()
     });
     logged(&log, "the error is logged", |event| {
         event.to_string().contains("etcd is away")
@@ -272,7 +289,7 @@ fn an_invalid_watch_event_leads_to_a_new_list() {
         let lists = u64::try_from(i).unwrap() + 2;
         eventually(line, || client.counts().lists.get() >= lists);
     }
-    assert!(client.pods().get(&"uid-a".into(), SHORT).is_some());
+    assert!(client.pods().get(&identity("uid-a", "a"), SHORT).is_some());
 }
 
 #[test]
@@ -301,7 +318,7 @@ fn an_invalid_pod_is_skipped_and_logged() {
     });
     let (client, log) = connect(&server, quick());
     eventually("the other one is known", || {
-        client.pods().get(&"uid-a".into(), SHORT).is_some()
+        client.pods().get(&identity("uid-a", "a"), SHORT).is_some()
     });
     assert_eq!(client.pods().all().unwrap().len(), 1);
     logged(&log, "it is logged", |event| {
@@ -324,22 +341,60 @@ fn a_mirror_pod_is_found_by_the_uid_of_its_static_pod() {
     eventually("it is known", || {
         client
             .pods()
-            .get(&"hash-of-the-file".into(), SHORT)
+            .get(&identity("hash-of-the-file", "etcd"), SHORT)
             .is_some()
     });
     assert!(
         client
             .pods()
-            .get(&"uid-in-the-cluster".into(), SHORT)
+            .get(&identity("uid-in-the-cluster", "etcd"), SHORT)
             .is_none()
     );
     send[0].send(deleted).unwrap();
     eventually("and forgotten", || {
         client
             .pods()
-            .get(&"hash-of-the-file".into(), SHORT)
+            .get(&identity("hash-of-the-file", "etcd"), SHORT)
             .is_none()
     });
+}
+
+#[test]
+fn a_pod_that_claims_the_uid_of_a_static_pod_is_not_found_in_its_place() {
+    let mirror = |name: &str, uid: &str| {
+        let mut pod = pod(name, uid, "3");
+        pod["metadata"]["annotations"] =
+            json!({ "kubernetes.io/config.mirror": "hash-of-the-file" });
+        pod
+    };
+    let mut real = mirror("etcd", "uid-etcd");
+    real["status"]["containerStatuses"] =
+        json!([{ "name": "main", "containerID": "containerd://c0ffee" }]);
+    let other = mirror("a-first", "uid-other");
+    let deleted = event("DELETED", &other);
+    let (send, receive) = watches(1);
+    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+        true => next(&receive),
+        false => listed("10", &[real.clone(), other.clone()], ""),
+    });
+    let (client, _) = connect(&server, quick());
+    let get = |name: &str| {
+        let found = client
+            .pods()
+            .get(&identity("hash-of-the-file", name), SHORT);
+        found.map(|pod| pod.meta.name.clone())
+    };
+    eventually("both are known", || get("a-first").is_some());
+    assert_eq!(get("etcd").as_deref(), Some("etcd"));
+    let all = client.pods().all().expect("listed");
+    let names: Vec<&str> = all
+        .iter()
+        .map(|pod| pod.object.meta.name.as_str())
+        .collect();
+    assert_eq!(names, ["etcd"], "the one that runs");
+    send[0].send(deleted).unwrap();
+    eventually("the other one is deleted", || get("a-first").is_none());
+    assert_eq!(get("etcd").as_deref(), Some("etcd"));
 }
 
 #[test]
@@ -353,12 +408,13 @@ fn get_waits_for_the_watch_event_of_a_pod_until_its_timeout() {
     assert!(
         client
             .pods()
-            .get(&"uid-a".into(), Duration::from_secs(3600))
+            .get(&identity("uid-a", "a"), Duration::from_secs(3600))
             .is_none()
     );
     let pods = client.pods().clone();
     let waiting = std::thread::spawn(move || {
-        let mut tries = (0..120).map(|_| pods.get(&"uid-a".into(), Duration::from_secs(3600)));
+        let mut tries =
+            (0..120).map(|_| pods.get(&identity("uid-a", "a"), Duration::from_secs(3600)));
         tries.find_map(|pod| pod)
     });
     send[0]

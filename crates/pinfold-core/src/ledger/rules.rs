@@ -142,6 +142,12 @@ impl Rules {
         self.scope
     }
 
+    /// Whether the memory manager assigns NUMA nodes: its policy is `Static`.
+    #[must_use]
+    pub fn assigns_memory(&self) -> bool {
+        matches!(self.memory, MemoryPolicy::Static(_))
+    }
+
     /// CPUs reserved for the system; empty unless the CPU manager policy is `static`.
     #[must_use]
     pub fn reserved_cpus(&self) -> CpuSet {

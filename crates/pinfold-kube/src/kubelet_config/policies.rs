@@ -35,6 +35,13 @@ const CPU_POLICIES: &[&str] = &["none", "static"];
 const MEMORY_POLICIES: &[&str] = &["None", "Static"];
 
 impl CpuManagerPolicy {
+    /// The policy with this name in the configuration or in a state file.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::None, Self::Static];
+        all.into_iter().find(|policy| policy.name() == name)
+    }
+
     /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -46,6 +53,13 @@ impl CpuManagerPolicy {
 }
 
 impl MemoryManagerPolicy {
+    /// The policy with this name in the configuration or in a state file.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::None, Self::Static, Self::BestEffort];
+        all.into_iter().find(|policy| policy.name() == name)
+    }
+
     /// The name in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -104,27 +118,24 @@ impl ConfigReader<'_> {
     }
 
     pub(super) fn cpu_policy(&self, report: &mut DiagnosticReport) -> CpuManagerPolicy {
-        match self.word("cpuManagerPolicy", "a policy name", report) {
-            None | Some(("none", _)) => CpuManagerPolicy::None,
-            Some(("static", _)) => CpuManagerPolicy::Static,
-            Some((word, field)) => {
-                let message = format!("unknown policy: \"{word}\"");
-                Self::reject_word(&field, word, message, CPU_POLICIES, report);
-                CpuManagerPolicy::default()
-            }
-        }
+        let Some((word, field)) = self.word("cpuManagerPolicy", "a policy name", report) else {
+            return CpuManagerPolicy::default();
+        };
+        CpuManagerPolicy::from_name(word).unwrap_or_else(|| {
+            let message = format!("unknown policy: \"{word}\"");
+            Self::reject_word(&field, word, message, CPU_POLICIES, report);
+            CpuManagerPolicy::default()
+        })
     }
 
     pub(super) fn memory_policy(&self, report: &mut DiagnosticReport) -> MemoryManagerPolicy {
-        match self.word("memoryManagerPolicy", "a policy name", report) {
-            None | Some(("None", _)) => MemoryManagerPolicy::None,
-            Some(("Static", _)) => MemoryManagerPolicy::Static,
-            Some(("BestEffort", _)) => MemoryManagerPolicy::BestEffort,
-            Some((word, field)) => {
-                let message = format!("unknown policy: {}", quoted(word));
-                Self::reject_word(&field, word, message, MEMORY_POLICIES, report);
-                MemoryManagerPolicy::default()
-            }
-        }
+        let Some((word, field)) = self.word("memoryManagerPolicy", "a policy name", report) else {
+            return MemoryManagerPolicy::default();
+        };
+        MemoryManagerPolicy::from_name(word).unwrap_or_else(|| {
+            let message = format!("unknown policy: {}", quoted(word));
+            Self::reject_word(&field, word, message, MEMORY_POLICIES, report);
+            MemoryManagerPolicy::default()
+        })
     }
 }

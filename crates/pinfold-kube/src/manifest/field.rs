@@ -97,9 +97,17 @@ impl<'n> FieldRef<'n> {
         report.warning(self.position(), &self.path, problem, hint);
     }
 
+    /// The value, if it is text.
+    pub(crate) fn as_text(&self) -> Option<&'n str> {
+        match &self.node.value {
+            ManifestValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Whether it is exactly this text.
     pub(crate) fn is_text(&self, text: &str) -> bool {
-        matches!(&self.node.value, ManifestValue::Text(own) if own == text)
+        self.as_text() == Some(text)
     }
 
     /// The value of a member; `None` if it is missing or `null`, or this is not a mapping.

@@ -1,48 +1,184 @@
-//! Converts parsed JSON to [`LocatedValue`] trees without positions.
+//! Reads the API server's JSON into [`LocatedValue`] trees without positions.
+//!
+//! Fields that no reader of this crate uses and that are often most of an object are skipped while parsing.
 
-use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_DEPTH, MAX_NODES};
+use crate::diagnostic::DiagnosticKind;
 
-/// Converts a tree; the error is the limit that it exceeds.
-pub(super) fn node(json: &Json) -> Result<LocatedValue, String> {
-    let mut left = MAX_NODES;
-    convert_within(json, MAX_DEPTH, &mut left)
+/// The fields of `status` that are read. A Node's status also lists its images.
+const STATUS: &[&str] = &[
+    "allocatable",
+    "capacity",
+    "conditions",
+    "containerStatuses",
+    "initContainerStatuses",
+    "phase",
+    "startTime",
+];
+
+/// Reads one object. If a key is repeated in a mapping, its last value counts, as for the API server.
+pub(super) fn object(json: &str) -> Result<LocatedValue, DiagnosticKind> {
+    let mut budget = Budget {
+        values: MAX_NODES,
+        exceeded: None,
+    };
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let seed = ValueSeed {
+        section: Section::Object,
+        depth: MAX_DEPTH,
+        budget: &mut budget,
+    };
+    let read = seed
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value));
+    match budget.exceeded {
+        Some(limit) => Err(DiagnosticKind::TooComplex(limit)),
+        None => read.map_err(|error| DiagnosticKind::Unexpected {
+            expected: "JSON".to_owned(),
+            found: error.to_string(),
+        }),
+    }
 }
 
-fn convert_within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, String> {
-    *left = left
-        .checked_sub(1)
-        .ok_or_else(|| format!("more than {MAX_NODES} values"))?;
-    let below = || {
-        let below = depth.checked_sub(1);
-        below.ok_or_else(|| format!("more than {MAX_DEPTH} levels of nesting"))
-    };
-    let value = match json {
-        Json::Null => ManifestValue::Null,
-        Json::Bool(value) => ManifestValue::Bool(*value),
-        Json::Number(number) => ManifestValue::Number(match number.as_f64() {
-            Some(float) if number.is_f64() => float.to_string(),
-            _ => number.to_string(),
-        }),
-        Json::String(text) => ManifestValue::Text(text.clone()),
-        Json::Array(items) => {
-            let below = below()?;
-            let items = items.iter().map(|item| convert_within(item, below, left));
-            ManifestValue::List(items.collect::<Result<_, _>>()?)
+/// The limits of a whole object.
+struct Budget {
+    /// Values that may still be read.
+    values: usize,
+    /// The limit that was exceeded.
+    exceeded: Option<String>,
+}
+
+/// The part of an object that a mapping is.
+#[derive(Clone, Copy)]
+enum Section {
+    Object,
+    Metadata,
+    Status,
+    Other,
+}
+
+impl Section {
+    /// The part that a member is; `None` if it is skipped.
+    fn member(self, key: &str) -> Option<Self> {
+        match (self, key) {
+            (Section::Object, "metadata") => Some(Section::Metadata),
+            (Section::Object, "status") => Some(Section::Status),
+            (Section::Metadata, "managedFields") => None,
+            (Section::Status, key) if !STATUS.contains(&key) => None,
+            _ => Some(Section::Other),
         }
-        Json::Object(members) => {
-            let below = below()?;
-            let members = members.iter().map(|(key, value)| {
-                Ok(ManifestMember {
-                    key: key.clone(),
-                    key_at: None,
-                    node: convert_within(value, below, left)?,
-                })
-            });
-            ManifestValue::Map(members.collect::<Result<_, String>>()?)
+    }
+}
+
+/// Reads one value within the limits.
+struct ValueSeed<'b> {
+    section: Section,
+    /// Levels of nesting that are left.
+    depth: usize,
+    budget: &'b mut Budget,
+}
+
+impl ValueSeed<'_> {
+    /// The seed of a value in this list or mapping.
+    fn inner<E: serde::de::Error>(&mut self, section: Section) -> Result<ValueSeed<'_>, E> {
+        match self.depth.checked_sub(1) {
+            Some(depth) => Ok(ValueSeed {
+                section,
+                depth,
+                budget: self.budget,
+            }),
+            None => Err(self.exceed(format!("more than {MAX_DEPTH} levels of nesting"))),
         }
-    };
-    Ok(LocatedValue { at: None, value })
+    }
+
+    fn exceed<E: serde::de::Error>(&mut self, limit: String) -> E {
+        let error = E::custom(&limit);
+        self.budget.exceeded = Some(limit);
+        error
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = LocatedValue;
+
+    fn deserialize<D: Deserializer<'de>>(mut self, from: D) -> Result<LocatedValue, D::Error> {
+        match self.budget.values.checked_sub(1) {
+            Some(left) => self.budget.values = left,
+            None => return Err(self.exceed(format!("more than {MAX_NODES} values"))),
+        }
+        let value = from.deserialize_any(self)?;
+        Ok(LocatedValue { at: None, value })
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_> {
+    type Value = ManifestValue;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<ManifestValue, E> {
+        Ok(ManifestValue::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut from: A) -> Result<ManifestValue, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = from.next_element_seed(self.inner(Section::Other)?)? {
+            items.push(item);
+        }
+        Ok(ManifestValue::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut from: A) -> Result<ManifestValue, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some(key) = from.next_key::<String>()? {
+            match self.section.member(&key) {
+                Some(section) => {
+                    let value = from.next_value_seed(self.inner(section)?)?;
+                    members.insert(key, value);
+                }
+                None => {
+                    from.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let members = members.into_iter().map(|(key, node)| ManifestMember {
+            key,
+            key_at: None,
+            node,
+        });
+        Ok(ManifestValue::Map(members.collect()))
+    }
 }

@@ -228,21 +228,45 @@ fn yaml_word() -> impl Strategy<Value = &'static str> {
 }
 
 #[test]
-fn parsed_json_is_read_like_its_text_and_within_the_same_limits() {
+fn json_is_read_like_yaml_and_within_the_same_limits() {
     let text = r#"{"apiVersion": "v1", "kind": "Pod", "a": [1, -2, 1.5, 1e3, true, null, "yes"], "b": {"c": "017"}}"#;
-    let object: serde_json::Value = serde_json::from_str(text).expect("JSON");
-    let of_json = Document::of_json("f", "v1", "Pod", &object).expect("an object");
+    let of_json = |text: &str| Document::of_json("v1", "Pod", text);
     let of_text = read("f", text.as_bytes()).expect("an object");
     let sorted = |document: &Document| {
         let content = crate::json_value::JsonValue::from(&document.node);
         serde_json::to_value(&content).expect("JSON")
     };
-    assert_eq!(sorted(&of_json), sorted(&of_text[0]));
-    let deep = (0..MAX_DEPTH).fold(serde_json::json!({}), |inner, _| serde_json::json!([inner]));
-    let deep = Document::of_json("f", "v1", "Pod", &serde_json::json!({ "a": deep }));
-    let words = deep.expect_err("too deep").to_string();
+    assert_eq!(
+        sorted(&of_json(text).expect("an object")),
+        sorted(&of_text[0])
+    );
+    let deep = format!(
+        "{{\"a\":{}{{}}{}}}",
+        "[".repeat(MAX_DEPTH),
+        "]".repeat(MAX_DEPTH)
+    );
+    let words = of_json(&deep).expect_err("too deep").to_string();
     assert!(words.contains("levels of nesting"), "{words}");
-    let many = serde_json::json!({ "a": vec![0; MAX_NODES] });
-    assert!(Document::of_json("f", "v1", "Pod", &many).is_err());
-    assert!(Document::of_json("f", "v1", "Pod", &serde_json::json!([])).is_err());
+    let many = serde_json::json!({ "a": vec![0; MAX_NODES] }).to_string();
+    let words = of_json(&many).expect_err("too many").to_string();
+    assert!(words.contains("more than 500000 values"), "{words}");
+    for text in ["[]", "", "{", "{} {}", "null", "\u{0}"] {
+        assert!(of_json(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn of_a_repeated_json_key_the_last_value_counts_and_unused_fields_are_skipped() {
+    let text = r#"{"kind": "Odd", "apiVersion": "v2", "metadata": {"managedFields": [{}], "name": "a", "namespace": "b"},
+        "status": {"images": [1], "phase": "Running"}, "spec": 1, "spec": 2}"#;
+    let read = Document::of_json("v1", "Pod", text).expect("an object");
+    assert_eq!(
+        (read.file(), read.api_version(), read.kind()),
+        ("Pod b/a", "v2", "Pod")
+    );
+    let content = crate::json_value::JsonValue::from(&read.node).to_json();
+    assert_eq!(
+        content,
+        r#"{"apiVersion":"v2","kind":"Odd","metadata":{"name":"a","namespace":"b"},"spec":2,"status":{"phase":"Running"}}"#
+    );
 }

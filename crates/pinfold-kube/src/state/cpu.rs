@@ -16,6 +16,7 @@ use pinfold_core::name::{ContainerName, PodUid};
 
 use crate::go::record::dump_of_pointer;
 use crate::go::value::Map;
+use crate::kubelet_config::CpuManagerPolicy;
 use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
 use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
@@ -66,6 +67,12 @@ pub struct CpuRestore<'a> {
 }
 
 impl CpuManagerState {
+    /// Whether the manager that wrote the file has the policy static.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        CpuManagerPolicy::from_name(&self.policy) == Some(CpuManagerPolicy::Static)
+    }
+
     /// Restores a file as the kubelet does when it starts. Also returns its format.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ impl StateFiles {
     /// the `empty` node is used.
     #[must_use]
     pub fn to_saved_state(&self, empty: &LedgerState) -> SavedState {
-        let cpus = self.cpus.as_ref().filter(|cpus| cpus.policy == "static");
+        let cpus = self.cpus.as_ref().filter(|cpus| cpus.is_static());
         let cpus = cpus.map(|file| {
             CpuState::restored(
                 file.default_cpus.clone(),
@@ -36,10 +36,7 @@ impl StateFiles {
                 file.pods.clone(),
             )
         });
-        let memory = self
-            .memory
-            .as_ref()
-            .filter(|memory| memory.policy == "Static");
+        let memory = self.memory.as_ref().filter(|memory| memory.is_static());
         SavedState {
             cpus: cpus.unwrap_or_else(|| empty.cpus().clone()),
             memory: memory.map_or_else(|| empty.memory().clone(), memory_state),

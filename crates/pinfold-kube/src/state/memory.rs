@@ -12,6 +12,7 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 
 use crate::go::record::dump_of_pointer;
+use crate::kubelet_config::MemoryManagerPolicy;
 use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
 use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
@@ -65,6 +66,12 @@ pub struct MemoryRestore<'a> {
 }
 
 impl MemoryManagerState {
+    /// Whether the manager that wrote the file has the policy static.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        MemoryManagerPolicy::from_name(&self.policy) == Some(MemoryManagerPolicy::Static)
+    }
+
     /// Restores a file as the kubelet does when it starts. Also returns its format.
     ///
     /// # Errors

@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pinfold_apiserver::object;
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::koordinator::node as koordinator_node;
 use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
-use pinfold_kube::manifest::Document;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use serde_json::Value;
+use pinfold_kube::volcano::{self, Numatopology};
+
+pub use pinfold_kube::api_object::InvalidObject;
 
 use super::dialect::ReportedDialect;
 use super::pending_headroom::Headroom;
@@ -98,49 +99,36 @@ pub struct TopologyReport {
     pub generation: Option<String>,
 }
 
-/// A Node or report that cannot be parsed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {name}: {problem}")]
-pub struct InvalidObject {
-    /// The kind of the object.
-    pub kind: &'static str,
-    /// The name of the object; `?` if it has none.
-    pub name: String,
-    /// The parse error.
-    pub problem: String,
-}
-
-/// The name and the resource version of an object.
-fn identity(object: &Value) -> (String, String) {
-    let version = object["metadata"]["resourceVersion"].as_str();
-    let version = version.unwrap_or_default().to_owned();
-    (object::full_name(object), version)
+/// Parses an object that must have a name.
+fn parse_named(
+    kind: &'static str,
+    api_version: &str,
+    json: &str,
+) -> Result<ApiObject, InvalidObject> {
+    let object = ApiObject::parse(kind, api_version, json)?;
+    match object.name.as_str() {
+        "?" => Err(InvalidObject {
+            kind,
+            name: object.name,
+            problem: "expected a name".to_owned(),
+        }),
+        _ => Ok(object),
+    }
 }
 
 /// Parses a Node.
 ///
 /// # Errors
 /// If the object is not a valid Node.
-pub fn parse_node(mut node: Value) -> Result<NodeInfo, InvalidObject> {
-    let (name, version) = identity(&node);
-    let invalid = |problem: String| InvalidObject {
-        kind: "Node",
-        name: name.clone(),
-        problem,
-    };
-    if let Some(status) = node.get_mut("status").and_then(Value::as_object_mut) {
-        // Images and conditions are most of a Node's status, and are not used.
-        status.retain(|key, _| key == "capacity" || key == "allocatable");
-    }
-    object::prune(&mut node);
-    let read = Document::of_json(&name, "v1", "Node", &node);
-    let read = read.and_then(|document| NodeObject::read(&document));
-    let node = read.map_err(|found| invalid(found.to_string()))?.value;
+pub fn parse_node(json: &str) -> Result<NodeInfo, InvalidObject> {
+    let object = ApiObject::parse("Node", "v1", json)?;
+    let node = NodeObject::read(&object.document).map_err(|found| object.invalid(&found))?;
+    let node = node.value;
     let plain = koordinator::node(&node, None, Fidelity::Sound);
-    let plain = plain.map_err(|found| invalid(found.to_string()))?;
+    let plain = plain.map_err(|found| object.invalid(&found))?;
     Ok(NodeInfo {
         name: node.name(),
-        version,
+        version: object.resource_version,
         allocatable: Amounts::of(&node.allocatable),
         dialect_label: (node.meta.labels.get(DIALECT_LABEL))
             .and_then(|value| ReportedDialect::from_label(value)),
@@ -153,35 +141,21 @@ pub fn parse_node(mut node: Value) -> Result<NodeInfo, InvalidObject> {
 /// # Errors
 /// If the object has no name.
 pub fn parse_report(
-    mut report: Value,
+    json: &str,
     now: Instant,
 ) -> Result<(NodeName, Observed<TopologyReport>), InvalidObject> {
-    let (name, version) = identity(&report);
-    if name == "?" {
-        return Err(InvalidObject {
-            kind: "NodeResourceTopology",
-            name,
-            problem: "expected a name".to_owned(),
-        });
-    }
-    let api_version = report["apiVersion"].as_str();
-    let api_version = api_version
-        .unwrap_or("topology.node.k8s.io/v1alpha2")
-        .to_owned();
-    let generation = report["metadata"]["annotations"][GENERATION].as_str();
-    let generation = generation.map(str::to_owned);
-    object::prune(&mut report);
-    let read = Document::of_json(&name, &api_version, node_resource_topology::KIND, &report);
-    let parsed = read
-        .and_then(|document| NodeResourceTopology::read(&document))
+    let kind = node_resource_topology::KIND;
+    let object = parse_named(kind, "topology.node.k8s.io/v1alpha2", json)?;
+    let generation = object.annotation(GENERATION).map(str::to_owned);
+    let parsed = NodeResourceTopology::read(&object.document)
         .map_err(|findings| findings.to_string())
         .and_then(|read| report_of(&read.value, generation).map(Box::new));
     let observed = Observed {
         parsed,
         received: now,
-        version,
+        version: object.resource_version,
     };
-    Ok((name.as_str().into(), observed))
+    Ok((object.name.as_str().into(), observed))
 }
 
 fn report_of(
@@ -209,22 +183,12 @@ fn report_of(
 /// # Errors
 /// If the object has no name.
 pub fn parse_numa(
-    mut object: Value,
+    json: &str,
     now: Instant,
 ) -> Result<(NodeName, Observed<NumaInfo>), InvalidObject> {
-    use pinfold_kube::volcano::{API_VERSION, KIND, Numatopology};
-    let (name, version) = identity(&object);
-    if name == "?" {
-        return Err(InvalidObject {
-            kind: KIND,
-            name,
-            problem: "expected a name".to_owned(),
-        });
-    }
-    object::prune(&mut object);
+    let object = parse_named(volcano::KIND, volcano::API_VERSION, json)?;
     let parse = || {
-        let read = Document::of_json(&name, API_VERSION, KIND, &object);
-        let read = read.and_then(|document| Numatopology::read(&document));
+        let read = Numatopology::read(&object.document);
         let node = read.and_then(|numa| numa.value.node(Fidelity::Sound));
         let node = node.map_err(|findings| findings.to_string())?;
         let info = node.value.numa.ok_or_else(|| "no CPUs".to_owned())?;
@@ -233,7 +197,7 @@ pub fn parse_numa(
     let observed = Observed {
         parsed: parse(),
         received: now,
-        version,
+        version: object.resource_version.clone(),
     };
-    Ok((name.as_str().into(), observed))
+    Ok((object.name.as_str().into(), observed))
 }

@@ -1,8 +1,7 @@
-//! [`PodInfo`]: the parts of a pod that the cache keeps, and its parsing from JSON.
+//! [`PodInfo`]: the parts of a pod that the cache keeps.
 
 use std::sync::Arc;
 
-use pinfold_apiserver::object;
 use pinfold_cluster::PodRequest;
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::koordinator::ledger::Allocation;
@@ -10,14 +9,12 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;
+use pinfold_kube::api_object::InvalidObject;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
-use pinfold_kube::manifest::Document;
-use pinfold_kube::pod::{self, PodObject};
+use pinfold_kube::pod::{ApiPod, PodObject};
 use pinfold_kube::volcano;
-use serde_json::Value;
 
-/// The annotation of a mirror pod with the uid of its static pod: the uid that the kubelet uses.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub use pinfold_kube::pod::PodPhase;
 
 /// The parts of a pod that the cache keeps.
 #[derive(Clone, Debug)]
@@ -42,17 +39,6 @@ pub struct PodInfo {
     pub needs_numa: bool,
     /// The whole object, for unbound pods whose Koordinator annotations binding may have to complete.
     pub object: Option<Arc<PodObject>>,
-}
-
-/// The phase of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PodPhase {
-    /// No kubelet has admitted the pod yet.
-    Pending,
-    /// A kubelet has admitted the pod.
-    Started,
-    /// The pod succeeded or failed.
-    Terminated,
 }
 
 /// A pod of a list or a watch event.
@@ -88,66 +74,25 @@ impl PodInfo {
     }
 }
 
-/// A pod that cannot be parsed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pod {name}: {problem}")]
-pub struct InvalidPod {
-    /// `namespace/name`.
-    pub name: String,
-    /// The parse error.
-    pub problem: String,
-}
-
-/// The uid that the kubelet uses for a pod: for a mirror pod that of its static pod.
-#[must_use]
-pub fn uid(pod: &Value) -> Option<PodUid> {
-    let meta = pod.get("metadata")?;
-    let mirrored = meta.get("annotations").and_then(|all| all.get(MIRROR));
-    let uid = mirrored.or_else(|| meta.get("uid"))?.as_str()?;
-    (!uid.is_empty()).then(|| uid.into())
-}
-
-/// Parses a pod.
+/// Parses a pod in the API server's JSON.
 ///
 /// # Errors
 /// If the object is not a valid pod.
-pub fn parse(mut pod: Value) -> Result<ObservedPod, InvalidPod> {
-    let name = object::full_name(&pod);
-    let invalid = |problem: &str| InvalidPod {
-        name: name.clone(),
-        problem: problem.to_owned(),
-    };
-    let uid = uid(&pod).ok_or_else(|| invalid("expected an object with a uid"))?;
-    let version = pod["metadata"]["resourceVersion"].as_str();
-    let version = version.unwrap_or_default().to_owned();
-    let phase = phase(&pod["status"]);
-    if let Some(members) = pod.as_object_mut() {
-        members.remove("status");
-    }
-    object::prune(&mut pod);
-    let read = Document::of_json(&name, "v1", "Pod", &pod);
-    let read = read.and_then(|document| pod::pods_of(&document));
-    let read = read.map_err(|findings| invalid(&findings.to_string()))?;
-    let mut object = (read.value.into_iter().next()).ok_or_else(|| invalid("expected a pod"))?;
-    object.pod.uid = uid;
+pub fn parse(json: &str) -> Result<ObservedPod, InvalidObject> {
+    let ApiPod {
+        object,
+        resource_version,
+        phase,
+        ..
+    } = ApiPod::parse(json)?;
     let node = object.node_name.as_deref().filter(|name| !name.is_empty());
     let node = node.map(NodeName::from);
     let is_bound = node.is_some();
     Ok(ObservedPod {
-        info: Arc::new(info_of(object, version, is_bound)),
+        info: Arc::new(info_of(object, resource_version, is_bound)),
         node,
         phase,
     })
-}
-
-fn phase(status: &Value) -> PodPhase {
-    match status["phase"].as_str() {
-        Some("Succeeded" | "Failed") => PodPhase::Terminated,
-        Some("Running") => PodPhase::Started,
-        // The kubelet sets it when it has admitted the pod.
-        _ if status["startTime"].is_string() => PodPhase::Started,
-        _ => PodPhase::Pending,
-    }
 }
 
 fn info_of(object: PodObject, version: String, is_bound: bool) -> PodInfo {

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget, object};
+use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget};
 use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::name::NodeName;
 use pinfold_daemon::Metrics;
-use serde_json::Value;
+use pinfold_kube::api_object::ApiObject;
+use pinfold_kube::pod::PodIdentity;
 use serde_json::value::RawValue;
 
 use super::Cache;
@@ -111,31 +112,21 @@ impl Store for CacheStore {
     type Item = ParsedObject;
 
     fn parse(&mut self, object: &RawValue) -> Option<ParsedObject> {
-        let object: Value = serde_json::from_str(object.get()).ok()?;
-        let now = Instant::now();
-        match self.resource {
-            WatchedResource::Pods => match pod_info::parse(object) {
-                Ok(pod) => Some(ParsedObject::Pod(pod)),
-                Err(invalid) => {
-                    self.cache().report_invalid_pod(&invalid);
-                    None
-                }
-            },
-            resource => {
-                let parsed = match resource {
-                    WatchedResource::Nodes => {
-                        node::parse_node(object).map(|node| ParsedObject::Node(Box::new(node)))
-                    }
-                    WatchedResource::Reports => node::parse_report(object, now)
-                        .map(|(name, report)| ParsedObject::Report(name, report)),
-                    _ => node::parse_numa(object, now)
-                        .map(|(name, report)| ParsedObject::Numa(name, report)),
-                };
-                parsed
-                    .map_err(|invalid| self.cache().report_invalid_object(&invalid))
-                    .ok()
+        let (json, now) = (object.get(), Instant::now());
+        let parsed = match self.resource {
+            WatchedResource::Pods => pod_info::parse(json).map(ParsedObject::Pod),
+            WatchedResource::Nodes => {
+                node::parse_node(json).map(|node| ParsedObject::Node(Box::new(node)))
             }
-        }
+            WatchedResource::Reports => node::parse_report(json, now)
+                .map(|(name, report)| ParsedObject::Report(name, report)),
+            WatchedResource::Numas => {
+                node::parse_numa(json, now).map(|(name, report)| ParsedObject::Numa(name, report))
+            }
+        };
+        parsed
+            .map_err(|invalid| self.cache().report_invalid_object(&invalid))
+            .ok()
     }
 
     fn replace(&mut self, all: Vec<ParsedObject>) {
@@ -180,19 +171,23 @@ impl Store for CacheStore {
     }
 
     fn delete(&mut self, object: &RawValue) {
-        let now = Instant::now();
-        let object: Value = serde_json::from_str(object.get()).unwrap_or_default();
-        let name = NodeName::from(object::full_name(&object));
+        let (json, now) = (object.get(), Instant::now());
+        if self.resource == WatchedResource::Pods {
+            if let Some(identity) = PodIdentity::parse(json) {
+                self.cache().delete_identified_pod(&identity, now);
+            }
+            return;
+        }
+        let Ok(object) = ApiObject::parse(self.resource.name(), "", json) else {
+            return;
+        };
+        let name = NodeName::from(object.name);
         let mut cache = self.cache();
         match self.resource {
             WatchedResource::Nodes => cache.delete_node(&name, now),
-            WatchedResource::Pods => {
-                if let Some(uid) = pod_info::uid(&object) {
-                    cache.delete_pod(&uid, now);
-                }
-            }
             WatchedResource::Reports => cache.delete_report(&name, now),
             WatchedResource::Numas => cache.delete_numa(&name, now),
+            WatchedResource::Pods => {}
         }
     }
 

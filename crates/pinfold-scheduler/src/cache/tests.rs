@@ -47,7 +47,7 @@ fn observed_pod(
     node: Option<&str>,
     phase: &str,
 ) -> ObservedPod {
-    pod_info::parse(pod_json(uid, cpus, memory, node, phase)).expect("a pod")
+    pod_info::parse(&pod_json(uid, cpus, memory, node, phase).to_string()).expect("a pod")
 }
 
 /// A cache that has listed these nodes and no pods.

@@ -6,10 +6,11 @@ use std::time::Instant;
 use pinfold_apiserver::Warning;
 use pinfold_cluster::volcano::predicate::NumaInfo;
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::pod::PodIdentity;
 
 use super::dialect::ReportedDialect;
 use super::node::{InvalidObject, NodeEntry, NodeInfo, Observed, TopologyReport};
-use super::pod_info::{InvalidPod, ObservedPod, PodPhase};
+use super::pod_info::{ObservedPod, PodPhase};
 use super::reservations::RemovalCause;
 use super::{Cache, MAX_PROBLEMS, PodEntry, ProblemKind};
 
@@ -19,15 +20,10 @@ impl Cache {
         self.last_pod_event = Some(now);
     }
 
-    /// Reports a pod that cannot be parsed. The pod is ignored.
-    pub fn report_invalid_pod(&mut self, invalid: &InvalidPod) {
-        let (name, problem) = (invalid.name.clone(), invalid.problem.clone());
-        self.report_problem(ProblemKind::InvalidPod, name, problem);
-    }
-
-    /// Reports a Node, NodeResourceTopology or Numatopology that cannot be parsed. The object is ignored.
+    /// Reports an object that cannot be parsed. The object is ignored.
     pub fn report_invalid_object(&mut self, invalid: &InvalidObject) {
         let kind = match invalid.kind {
+            "Pod" => ProblemKind::InvalidPod,
             "Node" => ProblemKind::InvalidNode,
             _ => ProblemKind::InvalidReport,
         };
@@ -35,9 +31,12 @@ impl Cache {
         self.report_problem(kind, name, problem);
     }
 
-    /// Adds or updates a pod.
+    /// Adds or updates a pod. A pod with the uid of another one, which an annotation of its user claims, is ignored.
     pub fn apply_pod(&mut self, pod: ObservedPod, now: Instant) {
         let uid = pod.info.uid().clone();
+        if self.has_another_name(&uid, &pod.info.full_name()) {
+            return;
+        }
         if pod.phase == PodPhase::Terminated {
             self.delete_pod(&uid, now);
             return;
@@ -161,6 +160,19 @@ impl Cache {
             has_assignment: false,
         };
         self.pods.insert(uid.clone(), record);
+    }
+
+    /// Whether the cache has a pod with this uid and another name.
+    fn has_another_name(&self, uid: &PodUid, name: &str) -> bool {
+        let cached = self.pods.get(uid);
+        cached.is_some_and(|cached| cached.info.full_name() != name)
+    }
+
+    /// Removes a pod that was deleted, unless the pod in the cache with its uid has another name.
+    pub fn delete_identified_pod(&mut self, pod: &PodIdentity, now: Instant) {
+        if !self.has_another_name(&pod.uid, &pod.name) {
+            self.delete_pod(&pod.uid, now);
+        }
     }
 
     /// Removes a pod that was deleted or whose containers have terminated for good.

@@ -1,5 +1,8 @@
 use super::*;
 
+#[path = "../../../pinfold-daemon/tests/shared/config.rs"]
+mod shared;
+
 fn read(text: &str) -> Result<ExtenderConfig, String> {
     match ExtenderConfig::read("scheduler.yaml", text.as_bytes()) {
         Ok(read) => Ok(read.value),
@@ -19,44 +22,8 @@ weights: {span: 0, dialect: 9, utilization: 8, distance: 7, fragmentation: 6, pr
 ";
 
 #[test]
-fn an_empty_file_is_a_valid_configuration() {
-    for text in ["", "\n# nothing\n", "{}", "leader:\n"] {
-        assert_eq!(read(text), Ok(ExtenderConfig::default()), "{text:?}");
-    }
-}
-
-#[test]
-fn every_default_of_the_table_is_the_default_of_its_field() {
-    for field in FIELDS {
-        let (section, name) = field.name.split_once('.').unwrap_or(("", field.name));
-        let text = match section {
-            "" => format!("{name}: {}", field.default),
-            _ => format!("{section}: {{{name}: {}}}", field.default),
-        };
-        assert_eq!(read(&text), Ok(ExtenderConfig::default()), "{text}");
-    }
-}
-
-#[test]
-fn every_field_of_the_table_changes_something() {
-    let config = read(EVERYTHING).expect("a configuration");
-    let whole = serde_json::to_value(&config).expect("JSON");
-    let default = serde_json::to_value(ExtenderConfig::default()).expect("JSON");
-    for field in FIELDS {
-        let path = format!("/{}", field.name.replace('.', "/"));
-        let found = whole.pointer(&path);
-        assert!(found.is_some(), "{}", field.name);
-        assert_ne!(found, default.pointer(&path), "{}", field.name);
-    }
-}
-
-#[test]
-fn a_configuration_is_read_back_unchanged() {
-    for config in [read(EVERYTHING), read("")] {
-        let config = config.expect("a configuration");
-        let written = serde_json::to_string(&config).expect("JSON");
-        assert_eq!(read(&written), Ok(config), "{written}");
-    }
+fn the_table_has_every_field_with_its_default_and_a_configuration_reads_back_unchanged() {
+    shared::check(read, FIELDS, EVERYTHING, "leader:\n");
 }
 
 #[test]

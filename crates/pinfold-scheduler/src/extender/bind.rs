@@ -17,6 +17,7 @@ use pinfold_apiserver::{ApiClient, ApiError, percent_encode};
 use pinfold_cluster::{ClusterNode, Dialect, PlacementDetail};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::api_object::InvalidObject;
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ pub enum BindError {
     NoPod(String),
     /// The pod cannot be parsed.
     #[error(transparent)]
-    InvalidPod(#[from] pod_info::InvalidPod),
+    InvalidPod(#[from] InvalidObject),
     /// The node does not admit the pod any more.
     #[error("node {node} rejects the pod now: {reason}")]
     NotReserved {
@@ -186,7 +187,8 @@ impl Extender {
 
 /// Reads the pod from the API server.
 async fn get_pod(api: &ApiClient, path: &str, uid: &PodUid) -> Result<Arc<PodInfo>, BindError> {
-    let pod = pod_info::parse(api.get(path).await?)?;
+    let json = api.get_bytes(path).await?;
+    let pod = pod_info::parse(&String::from_utf8_lossy(&json))?;
     match pod.info.uid() == uid {
         true => Ok(pod.info),
         false => Err(BindError::NoPod(pod.info.full_name())),

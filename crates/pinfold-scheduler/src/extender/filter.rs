@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pinfold_cluster::Evaluation;
 
 use super::reason::{self, RejectionClass};
-use super::wire::{ExtenderArgs, FailedNodes, FilterResult, NamedObject, NodeList};
+use super::wire::{ExtenderArgs, FailedNodes, FilterResult, NodeList};
 use super::{BadRequest, Extender};
 use crate::cache::pending_headroom::MaxDemand;
 use crate::cache::pod_info::PodInfo;
@@ -103,22 +103,9 @@ impl Extender {
         let args: ExtenderArgs<'_> = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
         let info = self.pod_info(args.pod)?;
-        let named: Vec<NamedObject<'_>>;
         let by_name = args.node_names.as_ref();
-        let names: Vec<&str> = match (by_name, &args.nodes) {
-            (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
-            (None, Some(nodes)) => {
-                let read = nodes
-                    .items
-                    .iter()
-                    .map(|node| serde_json::from_str(node.get()));
-                named = read
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-                named.iter().map(|named| &*named.metadata.name).collect()
-            }
-            (None, None) => Vec::new(),
-        };
+        let names = (args.names()).map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let verdicts = self.cache().filter(&info, &names);
         let mut outcome = FilterSummary {
             nodes: names.len(),

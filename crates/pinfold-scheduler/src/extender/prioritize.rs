@@ -2,7 +2,7 @@
 
 use pinfold_cluster::{CachedEvaluation, Evaluation};
 
-use super::wire::{ExtenderArgs, HostPriority, NamedObject};
+use super::wire::{ExtenderArgs, HostPriority};
 use super::{BadRequest, Extender};
 use crate::cache::Cache;
 use crate::cache::pod_info::PodInfo;
@@ -49,21 +49,8 @@ impl Extender {
         let args: ExtenderArgs<'_> = serde_json::from_slice(body)
             .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
         let info = self.pod_info(args.pod)?;
-        let named: Vec<NamedObject<'_>>;
-        let names: Vec<&str> = match (&args.node_names, &args.nodes) {
-            (Some(names), _) => names.iter().map(|name| &*name.0).collect(),
-            (None, Some(nodes)) => {
-                let read = nodes
-                    .items
-                    .iter()
-                    .map(|node| serde_json::from_str(node.get()));
-                named = read
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| BadRequest::NotArguments(error.to_string()))?;
-                named.iter().map(|named| &*named.metadata.name).collect()
-            }
-            (None, None) => Vec::new(),
-        };
+        let names = (args.names()).map_err(|error| BadRequest::NotArguments(error.to_string()))?;
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let scores = {
             let mut cache = self.cache();
             cache.prioritize(&info, &names, &self.weights())

@@ -27,6 +27,23 @@ pub struct ExtenderArgs<'a> {
     pub node_names: Option<Vec<Text<'a>>>,
 }
 
+impl ExtenderArgs<'_> {
+    /// The names of the nodes.
+    pub(crate) fn names(&self) -> Result<Vec<Cow<'_, str>>, serde_json::Error> {
+        match (&self.node_names, &self.nodes) {
+            (Some(names), _) => Ok(names.iter().map(|name| (&*name.0).into()).collect()),
+            (None, Some(nodes)) => {
+                let names = nodes.items.iter().map(|node| {
+                    let named: NamedObject<'_> = serde_json::from_str(node.get())?;
+                    Ok(named.metadata.name)
+                });
+                names.collect()
+            }
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+}
+
 /// Nodes as unparsed JSON.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct NodeList<'a> {
@@ -38,16 +55,16 @@ pub struct NodeList<'a> {
 /// An object of which only the name is parsed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct NamedObject<'a> {
+struct NamedObject<'a> {
     #[serde(borrow)]
-    pub(crate) metadata: NamedObjectMeta<'a>,
+    metadata: NamedObjectMeta<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct NamedObjectMeta<'a> {
+struct NamedObjectMeta<'a> {
     #[serde(borrow)]
-    pub(crate) name: Cow<'a, str>,
+    name: Cow<'a, str>,
 }
 
 /// `ExtenderFilterResult`: the response of filter.

@@ -1,6 +1,6 @@
 //! [`CpuManagerStateFile`]: the file `cpu_manager_state` of a stopped kubelet. Replacing it keeps a copy.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -78,16 +78,9 @@ impl CpuManagerStateFile {
             return Err(StateFileError::Changed(self.path.clone()));
         }
         let backup = self.back_up()?;
-        let new = self.path.with_extension("pinfold-new");
         let content = state.write(self.format);
-        // A leftover of an earlier attempt that failed before the rename.
-        let _ = fs::remove_file(&new);
-        create(&new, content.as_bytes())?;
-        let placed = fs::rename(&new, &self.path).and_then(|()| sync_folder(&self.path));
-        placed.map_err(|error| {
-            let _ = fs::remove_file(&new);
-            system("replace", &self.path, error)
-        })?;
+        pinfold_files::replace(&self.path, content.as_bytes())
+            .map_err(|error| system("replace", &self.path, error))?;
         Ok(backup)
     }
 
@@ -159,11 +152,6 @@ fn create(path: &Path, content: &[u8]) -> Result<(), StateFileError> {
         let _ = fs::remove_file(path);
         system("write", path, error)
     })
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    File::open(folder)?.sync_all()
 }
 
 /// Looks for a running kubelet: a process of that name, or a listener on its podresources socket. Returns what was found;

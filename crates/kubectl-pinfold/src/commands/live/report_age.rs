@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use pinfold_apiserver::object;
 use serde_json::Value;
+
+use super::pod_start::PodStart;
 
 /// How long after the start of a pod its node may take to report it.
 const GRACE: SignedDuration = SignedDuration::from_secs(60);
@@ -21,7 +22,10 @@ pub(super) struct ReportAges {
 
 impl ReportAges {
     /// Adds a report: its last write is the latest of its managed fields.
-    pub(super) fn add_report(&mut self, object: &Value) {
+    pub(super) fn add_report(&mut self, json: &str) {
+        let Ok(object) = serde_json::from_str::<Value>(json) else {
+            return;
+        };
         let meta = &object["metadata"];
         let fields = meta["managedFields"].as_array();
         let times = fields.into_iter().flatten().map(|field| &field["time"]);
@@ -33,21 +37,14 @@ impl ReportAges {
     }
 
     /// Adds a pod. Only Guaranteed pods count: those of other classes hold nothing that a report lists.
-    pub(super) fn add_pod(&mut self, object: &Value) {
-        let status = &object["status"];
-        let node = object["spec"]["nodeName"].as_str();
-        let started = timestamp(&status["startTime"]);
-        if let (Some(node), Some(started), Some("Guaranteed"), Some("Running")) = (
-            node,
-            started,
-            status["qosClass"].as_str(),
-            status["phase"].as_str(),
-        ) {
-            let pod = (started, object::full_name(object));
-            let latest = self.started.entry(node.to_owned()).or_insert(pod.clone());
-            if pod > *latest {
-                *latest = pod;
-            }
+    pub(super) fn add_pod(&mut self, pod: &PodStart) {
+        let Some((node, started)) = pod.guaranteed() else {
+            return;
+        };
+        let pod = (started, pod.full_name());
+        let latest = self.started.entry(node.to_owned()).or_insert(pod.clone());
+        if pod > *latest {
+            *latest = pod;
         }
     }
 
@@ -91,14 +88,16 @@ mod tests {
 
     fn ages(written: &str, started: &str, class: &str) -> ReportAges {
         let mut ages = ReportAges::default();
-        ages.add_report(&json!({"metadata": {
+        let report = json!({"metadata": {
             "name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z",
             "managedFields": [{"manager": "x"}, {"manager": "pinfold-agent", "time": written}],
-        }}));
-        ages.add_pod(&json!({
+        }});
+        ages.add_report(&report.to_string());
+        let pod = json!({
             "metadata": {"namespace": "ml", "name": "a"}, "spec": {"nodeName": "n1"},
             "status": {"phase": "Running", "qosClass": class, "startTime": started},
-        }));
+        });
+        ages.add_pod(&PodStart::parse(&pod.to_string()).expect("a pod"));
         ages
     }
 

@@ -12,15 +12,6 @@ use super::PodName;
 /// The most events of one pod.
 const MAX_EVENTS: usize = 1000;
 
-/// Whether this is the object of the pod, and the pod is bound and has not started.
-pub(super) fn is_waiting(object: &Value, pod: PodName<'_>) -> bool {
-    let is = |pointer: &str, value: &str| object.pointer(pointer) == Some(&Value::from(value));
-    is("/metadata/name", pod.name)
-        && is("/metadata/namespace", pod.namespace)
-        && is("/status/phase", "Pending")
-        && object["spec"]["nodeName"].is_string()
-}
-
 /// The message of the last event about a sandbox that could not be created, if there is one.
 ///
 /// # Errors
@@ -47,7 +38,11 @@ pub(super) fn last(connection: &Connection, pod: PodName<'_>) -> Result<Option<S
         }
         None => Vec::new(),
     };
-    let of_pod = objects.iter().filter(|event| {
+    let objects = objects.iter();
+    let events: Vec<Value> = objects
+        .filter_map(|json| serde_json::from_str(json).ok())
+        .collect();
+    let of_pod = events.iter().filter(|event| {
         event["involvedObject"]["name"] == pod.name && event["reason"] == "FailedCreatePodSandBox"
     });
     let latest = of_pod.max_by_key(|event| time(event).unwrap_or_default().to_owned());

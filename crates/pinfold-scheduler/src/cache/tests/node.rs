@@ -139,7 +139,7 @@ impl TestNode {
     }
 
     pub(crate) fn info(&self) -> NodeInfo {
-        parse_node(self.object()).expect("a node")
+        parse_node(&self.object().to_string()).expect("a node")
     }
 
     /// The current NodeResourceTopology as JSON.
@@ -166,7 +166,7 @@ impl TestNode {
         let text = report.to_string();
         // A resource version that changes with the content.
         report["metadata"]["resourceVersion"] = format!("{:x}", hash(&text)).into();
-        parse_report(report, now).expect("a report")
+        parse_report(&report.to_string(), now).expect("a report")
     }
 
     /// The report of another reporter, which does not list pods.
@@ -174,7 +174,7 @@ impl TestNode {
         let mut report = self.report_json();
         report["metadata"]["annotations"] = json!({});
         report["metadata"]["resourceVersion"] = format!("{:x}", hash(&report.to_string())).into();
-        parse_report(report, now).expect("a report")
+        parse_report(&report.to_string(), now).expect("a report")
     }
 
     /// A report that cannot be parsed.
@@ -182,7 +182,7 @@ impl TestNode {
         let mut report = self.report_json();
         report["metadata"]["annotations"][NODE_STATE] = "{".into();
         report["metadata"]["resourceVersion"] = "invalid".into();
-        parse_report(report, now).expect("a name")
+        parse_report(&report.to_string(), now).expect("a name")
     }
 }
 

@@ -231,10 +231,11 @@ fn a_report_that_lacks_a_running_pod_becomes_stale() {
         class(&mut cache, "second", 1, "a"),
         Some(RejectionClass::StaleReport)
     );
-    let shared = pod_info::parse(serde_json::json!({
+    let shared = serde_json::json!({
         "metadata": { "name": "plain", "namespace": "default", "uid": "plain" },
         "spec": { "containers": [{ "name": "main", "image": "i" }] },
-    }));
+    });
+    let shared = pod_info::parse(&shared.to_string());
     let shared = shared.expect("a pod").info;
     assert_eq!(
         cache.filter(&shared, &["a"]),
@@ -355,7 +356,7 @@ fn the_fewest_victims_free_enough_on_one_numa_node() {
     let important = |cpus: u32| {
         let mut pod = super::pod_json("big", cpus, "1Gi", None, "Pending");
         pod["spec"]["priority"] = 1000.into();
-        pod_info::parse(pod).expect("a pod").info
+        pod_info::parse(&pod.to_string()).expect("a pod").info
     };
     let named: Vec<PodUid> = vec!["two".into(), "three".into()];
     let victims = cache.victims(&important(3), &"a".into(), &named, now);
@@ -383,7 +384,7 @@ fn a_reservation_on_a_koordinator_node_has_cpus() {
     pod["metadata"]["labels"] = serde_json::json!({
         "koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod",
     });
-    let info = pod_info::parse(pod).expect("a pod").info;
+    let info = pod_info::parse(&pod.to_string()).expect("a pod").info;
     assert_eq!(cache.filter(&info, &["a"]), [NodeVerdict::Fits]);
     let reserved = cache.reserve(&info, &"a".into(), now).expect("free");
     assert_eq!(reserved.placement.cpus.len(), 2);
@@ -601,7 +602,7 @@ fn two_containers(uid: &str, amounts: [(u32, &str); 2]) -> Arc<PodInfo> {
         })
     });
     pod["spec"]["containers"] = containers.to_vec().into();
-    pod_info::parse(pod).expect("a pod").info
+    pod_info::parse(&pod.to_string()).expect("a pod").info
 }
 
 #[test]
@@ -643,4 +644,31 @@ fn a_pod_of_several_containers_waits_until_a_burst_of_deletions_is_over() {
     node.terminate(&"p".into());
     cache.delete_pod(&"p".into(), now + seconds(3));
     assert!(!node.would_admit(pair.request.pod()));
+}
+
+#[test]
+fn a_pod_that_claims_the_uid_of_a_mirror_pod_does_not_change_or_delete_it() {
+    use pinfold_kube::pod::PodIdentity;
+    let now = Instant::now();
+    let node = TestNode::new("a", "single-numa-node", "container");
+    let mut cache = cache(&[&node], now);
+    let mirror = |name: &str, cpus: u32| {
+        let mut pod = super::pod_json(name, cpus, "1Gi", Some("a"), "Running");
+        pod["metadata"]["annotations"] = serde_json::json!({ "kubernetes.io/config.mirror": "0c5f1a2b3d4e5f60718293a4b5c6d7e8" });
+        pod.to_string()
+    };
+    let uid = PodUid::from("0c5f1a2b3d4e5f60718293a4b5c6d7e8");
+    let parse = |json: &str| pod_info::parse(json).expect("a pod");
+    cache.apply_pod(parse(&mirror("etcd-a", 2)), now);
+    let other = mirror("other", 1);
+    cache.apply_pod(parse(&other), now);
+    let cached = |cache: &Cache| cache.pod(&uid).map(|pod| pod.info.name.clone());
+    assert_eq!(cached(&cache).as_deref(), Some("etcd-a"));
+    let identity = PodIdentity::parse(&other).expect("metadata");
+    assert_eq!(identity.uid, uid);
+    cache.delete_identified_pod(&identity, now);
+    assert_eq!(cached(&cache).as_deref(), Some("etcd-a"));
+    let identity = PodIdentity::parse(&mirror("etcd-a", 2)).expect("metadata");
+    cache.delete_identified_pod(&identity, now);
+    assert_eq!(cached(&cache), None);
 }
