@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::demand::{PodDemand, PodLevel};
 use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeSet;
@@ -81,14 +82,14 @@ fn admit(
     affinity: Option<NodeSet>,
 ) -> Result<Vec<DeviceEdit>, DeviceError> {
     let before = state.clone();
+    let demand = PodDemand::new(pod, PodLevel::Ignored);
     let mut edits = Vec::new();
     for container in pod.all_containers() {
         let request = DeviceRequest {
             pod,
             container,
             affinity,
-            reusable: &ReusableDevices::before(state, pod, &container.name),
-            already_running: false,
+            reusable: &ReusableDevices::before(state, &demand, &container.name),
         };
         match allocate(pool, state, request, &mut NoPreference) {
             Ok(grant) => {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use super::amounts::Candidates;
 use super::request_change::Slot;
-use crate::demand;
+use crate::demand::PodDemand;
 use crate::ledger::Ledger;
 use crate::memory::NodeMemory;
 use crate::node_set::NodeSet;
@@ -95,11 +95,11 @@ fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
 
 /// Sums of the requests of other containers of the pod, and whether these are all choices of them.
 fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
-    let pod_level = ledger.rules().pod_level();
+    let demand = PodDemand::new(pod, ledger.rules().pod_level());
     let others = pod
         .all_containers()
         .filter(|other| slot.change.container.as_ref() != Some(&other.name));
-    let requested = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
+    let requested = |other| demand.container_memory(other).unwrap_or_default();
     let amounts: Vec<u64> = others
         .filter_map(|other| requested(other).get(&slot.change.resource).copied())
         .filter(|&bytes| bytes > 0)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cpu::{CpuOptions, CpuReservation, CpuState, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuId, CpuList, CpuSet};
-use crate::demand::PodLevel;
+use crate::demand::{PodDemand, PodLevel};
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
@@ -93,6 +93,11 @@ pub(super) fn policy(
         fidelity,
     };
     StaticCpus::new(Arc::new(topology), settings).unwrap()
+}
+
+/// The demand of a pod under the gate that [`policy`] has on.
+pub(super) fn demand(pod: &Pod) -> PodDemand<'_> {
+    PodDemand::new(pod, PodLevel::Managed)
 }
 
 /// The state of a machine without pods.
