@@ -105,6 +105,7 @@ pub struct UniformMachine {
 
 /// Why a description of a machine is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MachineError {
     /// No CPUs.
     #[error("could not detect number of cpus")]

@@ -50,9 +50,9 @@ pub struct Container {
 impl Container {
     /// A container whose requests equal its limits.
     #[must_use]
-    pub fn guaranteed<'r>(
+    pub fn guaranteed<R: Into<ResourceName>>(
         name: &str,
-        amounts: impl IntoIterator<Item = (&'r str, Quantity)>,
+        amounts: impl IntoIterator<Item = (R, Quantity)>,
     ) -> Self {
         let amounts = amounts.into_iter();
         let list: ResourceList = amounts
@@ -87,9 +87,9 @@ impl Pod {
 
     /// A pod of one container, `app`, whose requests equal its limits.
     #[must_use]
-    pub fn guaranteed<'r>(
+    pub fn guaranteed<R: Into<ResourceName>>(
         uid: &str,
-        amounts: impl IntoIterator<Item = (&'r str, Quantity)>,
+        amounts: impl IntoIterator<Item = (R, Quantity)>,
     ) -> Self {
         Self::new(uid, [Container::guaranteed("app", amounts)])
     }

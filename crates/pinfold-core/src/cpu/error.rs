@@ -36,6 +36,7 @@ pub enum CpuPolicyError {
 
 /// A saved state that the static policy does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuStateError {
     /// Containers hold CPUs, but there is no shared pool.
     #[error("default cpuset cannot be empty")]

@@ -11,30 +11,15 @@ fn list(text: &str) -> ResourceList {
 }
 
 fn container(name: &str, resources: &str) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: list(resources),
-        limits: list(resources),
-    }
+    Container::guaranteed(name, list(resources))
 }
 
 fn sidecar(name: &str, resources: &str) -> Container {
-    Container {
-        restartable: true,
-        ..container(name, resources)
-    }
+    container(name, resources).restartable()
 }
 
 fn pod(init_containers: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: "pod".into(),
-        name: String::new(),
-        init_containers,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new("pod", containers).with_init(init_containers)
 }
 
 #[test]

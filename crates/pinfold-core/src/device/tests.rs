@@ -44,23 +44,11 @@ fn pool_of(
 }
 
 fn container(name: &str, gpus: i64) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: [(gpu(), Quantity::from(gpus))].into(),
-        limits: [(gpu(), Quantity::from(gpus))].into(),
-    }
+    Container::guaranteed(name, [(gpu(), Quantity::from(gpus))])
 }
 
 fn pod(uid: &str, init_containers: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init_containers)
 }
 
 fn assign(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {

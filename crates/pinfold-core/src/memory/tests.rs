@@ -72,23 +72,11 @@ fn amounts(memory: u64, pages: Option<u64>) -> ResourceList {
 
 /// A container of a Guaranteed pod.
 pub(super) fn container(name: &str, memory: u64, pages: Option<u64>) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: amounts(memory, pages),
-        limits: amounts(memory, pages),
-    }
+    Container::guaranteed(name, amounts(memory, pages))
 }
 
 pub(super) fn pod(uid: &str, init: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: init,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init)
 }
 
 pub(super) fn demand<'p>(policy: &StaticMemory, pod: &'p Pod) -> PodDemand<'p> {

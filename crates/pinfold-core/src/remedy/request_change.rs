@@ -31,13 +31,29 @@ impl Slot {
         let has_cpus = guaranteed && ledger.rules().has_exclusive_cpus();
         let has_memory = guaranteed && !ledger.state().memory().nodes().is_empty();
         if demand.is_managed_as_whole() {
+            let parts = Pod {
+                pod_requests: None,
+                pod_limits: None,
+                ..pod.clone()
+            };
+            let parts = &demand::effective_requests(&parts);
             if has_cpus {
                 let cpus = demand.pod_cpus() as u64;
-                slots.extend(Slot::of_pod(pod, "cpu".into(), ResourceManager::Cpu, cpus));
+                slots.extend(Slot::of_pod(
+                    parts,
+                    "cpu".into(),
+                    ResourceManager::Cpu,
+                    cpus,
+                ));
             }
             if has_memory {
                 for (resource, bytes) in demand.pod_memory().unwrap_or_default() {
-                    slots.extend(Slot::of_pod(pod, resource, ResourceManager::Memory, bytes));
+                    slots.extend(Slot::of_pod(
+                        parts,
+                        resource,
+                        ResourceManager::Memory,
+                        bytes,
+                    ));
                 }
             }
         }
@@ -103,19 +119,13 @@ impl Slot {
         })
     }
 
-    /// A pod-level amount: it must still cover the containers.
+    /// A pod-level amount: it must still cover what the containers request, `parts`.
     fn of_pod(
-        pod: &Pod,
+        parts: &ResourceList,
         resource: ResourceName,
         manager: ResourceManager,
         from: u64,
     ) -> Option<Slot> {
-        let parts = Pod {
-            pod_requests: None,
-            pod_limits: None,
-            ..pod.clone()
-        };
-        let parts = demand::effective_requests(&parts);
         let covered = parts.get(&resource).map_or(0, Quantity::value);
         let grain = match manager {
             ResourceManager::Memory if resource.as_str() == "memory" => MIB,

@@ -119,28 +119,13 @@ pub(super) fn resources(cpu: &str) -> ResourceList {
 
 /// A container whose requests are its limits.
 pub(super) fn container(name: &str, cpu: &str) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: resources(cpu),
-        limits: resources(cpu),
-    }
+    Container::guaranteed(name, resources(cpu))
 }
 
 pub(super) fn sidecar(name: &str, cpu: &str) -> Container {
-    Container {
-        restartable: true,
-        ..container(name, cpu)
-    }
+    container(name, cpu).restartable()
 }
 
 pub(super) fn pod(uid: &str, init: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: init,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init)
 }
