@@ -164,12 +164,12 @@ fn the_cost_of_a_decision_grows_linearly_with_the_pod_and_the_node() {
     let dimensions: [(&str, usize, Grow); 7] = [
         ("containers", 64, |sizes, to| sizes.containers = to),
         ("init containers", 64, |sizes, to| {
-            sizes.init_containers = to
+            sizes.init_containers = to;
         }),
         ("sidecars", 64, |sizes, to| sizes.sidecars = to),
         ("device resources", 16, |sizes, to| sizes.resources = to),
         ("CPUs", 512, |sizes, to| {
-            sizes.cpus = u32::try_from(to).unwrap()
+            sizes.cpus = u32::try_from(to).unwrap();
         }),
         ("pods held", 32, |sizes, to| sizes.pods = to),
         ("devices", 64, |sizes, to| sizes.devices = to),
