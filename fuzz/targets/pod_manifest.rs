@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pinfold_core::demand::{self, PodLevel};
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;
 
@@ -18,11 +18,12 @@ fuzz_target!(|bytes: &[u8]| {
         let read: Pod = serde_json::from_str(&written).expect("what was just written");
         assert_eq!(read, *pod);
         for level in [PodLevel::Ignored, PodLevel::Managed] {
-            let _ = demand::pod_cpus(pod, level);
-            let _ = demand::pod_memory(pod, level);
+            let demand = PodDemand::new(pod, level);
+            let _ = demand.pod_cpus();
+            let _ = demand.pod_memory();
             for container in pod.all_containers() {
-                let _ = demand::container_cpus(pod, container, level);
-                let _ = demand::container_memory(pod, container, level);
+                let _ = demand.container_cpus(container);
+                let _ = demand.container_memory(container);
             }
         }
         let _ = QosClass::of(pod);

@@ -34,6 +34,7 @@ pub use manager::{CpuConfig, CpuManager};
 pub use options::{CpuOptionError, CpuOptions, OptionGates};
 pub use packed::{PackingOptions, take_packed};
 pub use pod_level::PodCpuRejection;
+pub(crate) use pod_level::check_pod_budget;
 pub use state::{ContainerCpus, CpuEdit, CpuEdits, CpuState, StaleCpuEdit};
-pub use static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
+pub use static_policy::{CpuGrant, CpuReservation, PodCpus, StaticCpus, StaticSettings};
 pub use take::{CpuSortingStrategy, TakeError};

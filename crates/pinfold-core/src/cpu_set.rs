@@ -8,6 +8,8 @@ use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, Sub, SubAssign};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
 
+use crate::steps;
+
 mod shift;
 mod text;
 
@@ -69,6 +71,7 @@ pub struct CpuSet {
 /// Copies all words at once; the vector's own clone copies one by one.
 impl Clone for CpuSet {
     fn clone(&self) -> Self {
+        steps::add(self.words.len());
         Self {
             words: SmallVec::from_slice(&self.words),
         }
@@ -99,6 +102,7 @@ impl CpuSet {
     /// The number of CPUs in the set.
     #[must_use]
     pub fn len(&self) -> usize {
+        steps::add(self.words.len());
         self.words
             .iter()
             .map(|word| word.count_ones() as usize)
@@ -108,12 +112,14 @@ impl CpuSet {
     /// Whether `cpu` is in the set.
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
+        steps::add(1);
         let (word, bit) = place(cpu);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Adds `cpu`. True if it was new.
     pub fn insert(&mut self, cpu: CpuId) -> bool {
+        steps::add(1);
         let (word, bit) = place(cpu);
         if word >= self.words.len() {
             self.words.resize(word + 1, 0);

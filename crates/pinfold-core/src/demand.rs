@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use smallvec::SmallVec;
 
-use crate::name::ResourceName;
+use crate::name::{ContainerName, ResourceName};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::qos::{QosClass, is_guaranteed_alone};
 use crate::quantity::Quantity;
@@ -25,14 +26,6 @@ pub enum PodLevel {
     Managed,
 }
 
-impl PodLevel {
-    /// Whether this pod has pod-level resources that are managed as a whole.
-    #[must_use]
-    pub fn manages(self, pod: &Pod) -> bool {
-        self == PodLevel::Managed && has_pod_level_resources(pod)
-    }
-}
-
 /// Requested memory and hugepages, in bytes by resource name.
 pub type MemoryDemand = BTreeMap<ResourceName, u64>;
 
@@ -42,8 +35,7 @@ pub type MemoryDemand = BTreeMap<ResourceName, u64>;
 pub struct NotWholeBytes;
 
 /// Whether the pod has pod-level resources that Kubernetes supports. Mirrors `IsPodLevelResourcesSet`.
-#[must_use]
-pub fn has_pod_level_resources(pod: &Pod) -> bool {
+fn has_pod_level_resources(pod: &Pod) -> bool {
     let lists = [&pod.pod_requests, &pod.pod_limits];
     let mut names = lists.into_iter().flatten().flat_map(BTreeMap::keys);
     names.any(is_pod_level)
@@ -60,27 +52,154 @@ pub fn is_memory(name: &ResourceName) -> bool {
     name.as_str() == "memory" || name.as_str().starts_with("hugepages-")
 }
 
-/// The number of exclusive CPUs of a container; 0 means the shared pool. Mirrors the static policy's `guaranteedCPUs`.
-#[must_use]
-pub fn container_cpus(pod: &Pod, container: &Container, pod_level: PodLevel) -> usize {
-    let eligible = QosClass::of(pod) == QosClass::Guaranteed
-        && (!pod_level.manages(pod) || is_guaranteed_alone(container));
-    match container.requests.get("cpu") {
-        Some(request) if eligible => whole_cpus(*request),
-        _ => 0,
-    }
+/// A pod with everything about its requests that depends on all its containers, computed once: an admission asks for
+/// it once per container and manager.
+#[derive(Clone, Debug)]
+pub struct PodDemand<'p> {
+    pod: &'p Pod,
+    pod_level: PodLevel,
+    qos: QosClass,
+    has_pod_level: bool,
+    /// The names of the init containers that finish, ascending.
+    finishing: SmallVec<[&'p ContainerName; 4]>,
 }
 
-/// The number of exclusive CPUs that the pod needs at its peak. Mirrors `podGuaranteedCPUs`.
-#[must_use]
-pub fn pod_cpus(pod: &Pod, pod_level: PodLevel) -> usize {
-    if !pod_level.manages(pod) {
-        return peak(pod, |container| container_cpus(pod, container, pod_level));
+impl<'p> PodDemand<'p> {
+    /// The demand of `pod`.
+    #[must_use]
+    pub fn new(pod: &'p Pod, pod_level: PodLevel) -> Self {
+        let inits = pod.init_containers.iter();
+        let mut finishing: SmallVec<[_; 4]> = inits
+            .filter(|init| !init.restartable)
+            .map(|init| &init.name)
+            .collect();
+        finishing.sort_unstable();
+        Self {
+            pod,
+            pod_level,
+            qos: QosClass::of(pod),
+            has_pod_level: has_pod_level_resources(pod),
+            finishing,
+        }
     }
-    let request = pod.pod_requests.as_ref().and_then(|list| list.get("cpu"));
-    match request {
-        Some(request) if QosClass::of(pod) == QosClass::Guaranteed => whole_cpus(*request),
-        _ => 0,
+
+    /// The pod.
+    #[must_use]
+    pub fn pod(&self) -> &'p Pod {
+        self.pod
+    }
+
+    /// Whether the pod is of the QoS class Guaranteed.
+    #[must_use]
+    pub fn is_guaranteed(&self) -> bool {
+        self.qos == QosClass::Guaranteed
+    }
+
+    /// Whether the pod has pod-level resources that are managed as a whole.
+    #[must_use]
+    pub fn is_managed_as_whole(&self) -> bool {
+        self.has_pod_level && self.pod_level == PodLevel::Managed
+    }
+
+    /// Whether the pod has pod-level resources and the CPU and memory manager ignore such pods.
+    #[must_use]
+    pub fn is_ignored(&self) -> bool {
+        self.has_pod_level && self.pod_level == PodLevel::Ignored
+    }
+
+    /// [`Pod::is_finishing_init`] without a search through all init containers.
+    #[must_use]
+    pub fn is_finishing_init(&self, name: &ContainerName) -> bool {
+        self.finishing.binary_search(&name).is_ok()
+    }
+
+    /// The number of exclusive CPUs of a container; 0 means the shared pool. Mirrors the static policy's
+    /// `guaranteedCPUs`.
+    #[must_use]
+    pub fn container_cpus(&self, container: &Container) -> usize {
+        let eligible =
+            self.is_guaranteed() && (!self.is_managed_as_whole() || is_guaranteed_alone(container));
+        match container.requests.get("cpu") {
+            Some(request) if eligible => whole_cpus(*request),
+            _ => 0,
+        }
+    }
+
+    /// The number of exclusive CPUs that the pod needs at its peak. Mirrors `podGuaranteedCPUs`.
+    #[must_use]
+    pub fn pod_cpus(&self) -> usize {
+        let pod = self.pod;
+        if !self.is_managed_as_whole() {
+            return peak(pod, |container| self.container_cpus(container));
+        }
+        let request = pod.pod_requests.as_ref().and_then(|list| list.get("cpu"));
+        match request {
+            Some(request) if self.is_guaranteed() => whole_cpus(*request),
+            _ => 0,
+        }
+    }
+
+    /// The memory that one container requests, by type. Mirrors `getContainerRequestedResources`.
+    ///
+    /// # Errors
+    /// If an amount is not a whole number of bytes.
+    pub fn container_memory(&self, container: &Container) -> Result<MemoryDemand, NotWholeBytes> {
+        if self.is_managed_as_whole() && !is_guaranteed_alone(container) {
+            return Ok(MemoryDemand::new());
+        }
+        let types = container
+            .requests
+            .iter()
+            .filter(|(name, _)| is_memory(name));
+        types
+            .map(|(name, amount)| Ok((name.clone(), whole_bytes(*amount)?)))
+            .collect()
+    }
+
+    /// The memory that the pod needs at its peak, by type. Mirrors `getPodRequestedResources`: a type that only init
+    /// containers request does not count.
+    ///
+    /// # Errors
+    /// If an amount is not a whole number of bytes.
+    pub fn pod_memory(&self) -> Result<MemoryDemand, NotWholeBytes> {
+        let pod = self.pod;
+        if self.is_managed_as_whole() {
+            let requests = pod.pod_requests.iter().flatten();
+            let mut demand = MemoryDemand::new();
+            for (name, amount) in requests.filter(|(name, _)| is_memory(name)) {
+                let bytes = whole_bytes(*amount)?;
+                if amount.is_positive() {
+                    demand.insert(name.clone(), bytes);
+                }
+            }
+            return Ok(demand);
+        }
+        let mut sidecars = MemoryDemand::new();
+        let mut init = MemoryDemand::new();
+        for container in &pod.init_containers {
+            for (name, bytes) in self.container_memory(container)? {
+                let beside = sidecars.entry(name.clone()).or_default();
+                let together = beside.saturating_add(bytes);
+                if container.restartable {
+                    *beside = together;
+                } else {
+                    let most = init.entry(name).or_default();
+                    *most = together.max(*most);
+                }
+            }
+        }
+        let mut running = MemoryDemand::new();
+        for container in &pod.containers {
+            for (name, bytes) in self.container_memory(container)? {
+                let sum = running.entry(name).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        for (name, bytes) in &mut running {
+            let amount = |list: &MemoryDemand| list.get(name).copied().unwrap_or(0);
+            *bytes = bytes.saturating_add(amount(&sidecars)).max(amount(&init));
+        }
+        Ok(running)
     }
 }
 
@@ -107,73 +226,6 @@ fn peak(pod: &Pod, of: impl Fn(&Container) -> usize) -> usize {
     }
     let running = pod.containers.iter().map(of);
     init.max(running.fold(sidecars, usize::saturating_add))
-}
-
-/// The memory that one container requests, by type. Mirrors `getContainerRequestedResources`.
-///
-/// # Errors
-/// If an amount is not a whole number of bytes.
-pub fn container_memory(
-    pod: &Pod,
-    container: &Container,
-    pod_level: PodLevel,
-) -> Result<MemoryDemand, NotWholeBytes> {
-    if pod_level.manages(pod) && !is_guaranteed_alone(container) {
-        return Ok(MemoryDemand::new());
-    }
-    let types = container
-        .requests
-        .iter()
-        .filter(|(name, _)| is_memory(name));
-    types
-        .map(|(name, amount)| Ok((name.clone(), whole_bytes(*amount)?)))
-        .collect()
-}
-
-/// The memory that the pod needs at its peak, by type. Mirrors `getPodRequestedResources`: a type that only init
-/// containers request does not count.
-///
-/// # Errors
-/// If an amount is not a whole number of bytes.
-pub fn pod_memory(pod: &Pod, pod_level: PodLevel) -> Result<MemoryDemand, NotWholeBytes> {
-    if pod_level.manages(pod) {
-        let requests = pod.pod_requests.iter().flatten();
-        let mut demand = MemoryDemand::new();
-        for (name, amount) in requests.filter(|(name, _)| is_memory(name)) {
-            let bytes = whole_bytes(*amount)?;
-            if amount.is_positive() {
-                demand.insert(name.clone(), bytes);
-            }
-        }
-        return Ok(demand);
-    }
-    let demand = |container| container_memory(pod, container, pod_level);
-    let mut sidecars = MemoryDemand::new();
-    let mut init = MemoryDemand::new();
-    for container in &pod.init_containers {
-        for (name, bytes) in demand(container)? {
-            let beside = sidecars.entry(name.clone()).or_default();
-            let together = beside.saturating_add(bytes);
-            if container.restartable {
-                *beside = together;
-            } else {
-                let most = init.entry(name).or_default();
-                *most = together.max(*most);
-            }
-        }
-    }
-    let mut running = MemoryDemand::new();
-    for container in &pod.containers {
-        for (name, bytes) in demand(container)? {
-            let sum = running.entry(name).or_default();
-            *sum = sum.saturating_add(bytes);
-        }
-    }
-    for (name, bytes) in &mut running {
-        let amount = |list: &MemoryDemand| list.get(name).copied().unwrap_or(0);
-        *bytes = bytes.saturating_add(amount(&sidecars)).max(amount(&init));
-    }
-    Ok(running)
 }
 
 /// A negative amount, which the API server rejects, becomes more than any machine has, as in the kubelet.
@@ -205,15 +257,21 @@ fn effective(
     let mut sidecars = ResourceList::new();
     let mut init = ResourceList::new();
     for container in &pod.init_containers {
-        let mut together = sidecars.clone();
-        add(&mut together, list(container));
         if container.restartable {
             add(&mut running, list(container));
-            sidecars.clone_from(&together);
         }
-        raise(&mut init, &together);
+        // Resources that this container does not have are at their peak already.
+        for (name, amount) in list(container) {
+            let together = sidecars.get(name).copied().unwrap_or_default() + *amount;
+            if container.restartable {
+                sidecars.insert(name.clone(), together);
+            }
+            raise(&mut init, name, together);
+        }
     }
-    raise(&mut running, &init);
+    for (name, amount) in init {
+        raise(&mut running, &name, amount);
+    }
     for (name, amount) in pod_level.iter().flatten() {
         if is_pod_level(name) {
             running.insert(name.clone(), *amount);
@@ -228,12 +286,10 @@ fn add(sum: &mut ResourceList, list: &ResourceList) {
     }
 }
 
-/// Raises every amount to at least that of `list`.
-fn raise(most: &mut ResourceList, list: &ResourceList) {
-    for (name, amount) in list {
-        let own = most.entry(name.clone()).or_insert(*amount);
-        *own = (*amount).max(*own);
-    }
+/// Raises one amount to at least `amount`.
+fn raise(most: &mut ResourceList, name: &ResourceName, amount: Quantity) {
+    let own = most.entry(name.clone()).or_insert(amount);
+    *own = amount.max(*own);
 }
 
 #[cfg(test)]

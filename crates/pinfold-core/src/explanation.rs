@@ -32,14 +32,17 @@ pub struct Explanation {
 }
 
 /// The error of a manager whose allocation failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The device manager.
+    #[error(transparent)]
     Device(DeviceError),
     /// The CPU manager.
+    #[error(transparent)]
     Cpu(CpuError),
     /// The memory manager.
+    #[error(transparent)]
     Memory(MemoryError),
 }
 

@@ -21,9 +21,11 @@ use crate::pod::Pod;
 mod admit;
 mod audit;
 mod change;
-mod facts;
 mod grant;
+#[cfg(test)]
+mod growth;
 mod occupancy;
+mod providers;
 mod release;
 mod restart;
 mod rules;

@@ -88,12 +88,31 @@ pub struct Core {
     pub threads: Vec<CpuId>,
 }
 
+/// The shape of a machine of equal parts, for [`Machine::uniform`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UniformMachine {
+    /// Sockets.
+    pub sockets: u32,
+    /// NUMA nodes of each socket.
+    pub nodes_per_socket: u32,
+    /// Cores of each NUMA node.
+    pub cores_per_node: u32,
+    /// Hardware threads of each core.
+    pub threads_per_core: u32,
+    /// Bytes of memory of each NUMA node.
+    pub memory_per_node: u64,
+}
+
 /// Why a description of a machine is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MachineError {
     /// No CPUs.
     #[error("could not detect number of cpus")]
     NoCpus,
+    /// More CPUs or NUMA nodes than can be numbered.
+    #[error("a machine of {0:?} has too many CPUs or NUMA nodes")]
+    TooLarge(UniformMachine),
     /// Two NUMA nodes with the same ID.
     #[error("NUMA node {0} is listed twice")]
     DuplicateNode(NodeId),
@@ -173,6 +192,55 @@ impl Machine {
             parts,
             node_ids,
             online,
+        })
+    }
+
+    /// A machine of equal parts. CPUs are numbered as Linux does: the first threads of all cores, then the second ones.
+    ///
+    /// # Errors
+    /// If it has no CPU, or more CPUs or NUMA nodes than can be numbered.
+    pub fn uniform(shape: UniformMachine) -> Result<Self, MachineError> {
+        let UniformMachine {
+            sockets,
+            nodes_per_socket,
+            cores_per_node,
+            threads_per_core,
+            memory_per_node,
+        } = shape;
+        let too_large = || MachineError::TooLarge(shape);
+        let nodes = sockets.checked_mul(nodes_per_socket);
+        let nodes = nodes.ok_or_else(too_large)?;
+        let cores = nodes.checked_mul(cores_per_node).ok_or_else(too_large)?;
+        let cpus = cores.checked_mul(threads_per_core);
+        let cpus = cpus
+            .filter(|&cpus| cpus <= CpuId::LIMIT)
+            .ok_or_else(too_large)?;
+        let core = |socket: u32, core: u32| Core {
+            id: core,
+            socket,
+            die: None,
+            l3: None,
+            threads: (0..threads_per_core)
+                .filter_map(|thread| CpuId::new(thread * cores + core))
+                .collect(),
+        };
+        let node = |node: u32| {
+            let first = node * cores_per_node;
+            Ok(NumaNode {
+                id: NodeId::new(i64::from(node)).map_err(|_| too_large())?,
+                memory: memory_per_node,
+                hugepages: Vec::new(),
+                distances: Vec::new(),
+                cores: (first..first + cores_per_node)
+                    .map(|id| core(node / nodes_per_socket, id))
+                    .collect(),
+            })
+        };
+        Machine::new(MachineParts {
+            nodes: (0..nodes).map(node).collect::<Result<_, _>>()?,
+            num_cpus: cpus as usize,
+            num_sockets: sockets as usize,
+            offline: CpuSet::new(),
         })
     }
 

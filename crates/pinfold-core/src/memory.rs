@@ -15,10 +15,8 @@
 
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
-use crate::hint::Hint;
 use crate::machine::Machine;
-use crate::name::{ContainerName, PodUid};
-use crate::pod::{Container, Pod, ResourceList};
+use crate::pod::ResourceList;
 
 mod allocate;
 mod allocate_pod;
@@ -27,7 +25,6 @@ mod facts;
 mod hints;
 #[cfg(test)]
 mod invariants;
-mod pod_total;
 mod reserved;
 mod reuse;
 mod start;
@@ -45,7 +42,7 @@ pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
 };
-pub use reuse::ReusableInitMemory;
+pub use reuse::{PodMemory, ReusableInitMemory};
 pub use start::{MemoryStartError, TableDifference};
 pub use static_policy::StaticMemory;
 pub use table::{MemoryAmounts, MemoryAssignments, MemoryBlock, MemoryState, NodeMemory};
@@ -119,73 +116,12 @@ impl MemoryPolicy {
         }
     }
 
-    /// See [`StaticMemory::container_hints`].
+    /// The static policy; `None` under the policy `None`.
     #[must_use]
-    pub fn container_hints(
-        &self,
-        state: &MemoryState,
-        pod: &Pod,
-        container: &Container,
-    ) -> MemoryHints {
+    pub fn as_static(&self) -> Option<&StaticMemory> {
         match self {
-            MemoryPolicy::None => MemoryHints::unmanaged(),
-            MemoryPolicy::Static(policy) => policy.container_hints(state, pod, container),
-        }
-    }
-
-    /// See [`StaticMemory::pod_hints`].
-    #[must_use]
-    pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
-        match self {
-            MemoryPolicy::None => MemoryHints::unmanaged(),
-            MemoryPolicy::Static(policy) => policy.pod_hints(state, pod),
-        }
-    }
-
-    /// See [`StaticMemory::allocate`].
-    ///
-    /// # Errors
-    /// If the memory cannot be allocated.
-    pub fn allocate(
-        &self,
-        state: &MemoryState,
-        affinity: Hint,
-        pod: &Pod,
-        container: &Container,
-    ) -> Result<MemoryGrant, MemoryError> {
-        match self {
-            MemoryPolicy::None => Ok(MemoryGrant::default()),
-            MemoryPolicy::Static(policy) => policy.allocate(state, affinity, pod, container),
-        }
-    }
-
-    /// See [`StaticMemory::allocate_pod`].
-    ///
-    /// # Errors
-    /// If the memory cannot be allocated.
-    pub fn allocate_pod(
-        &self,
-        state: &MemoryState,
-        affinity: Hint,
-        pod: &Pod,
-    ) -> Result<MemoryGrant, MemoryError> {
-        match self {
-            MemoryPolicy::None => Ok(MemoryGrant::default()),
-            MemoryPolicy::Static(policy) => policy.allocate_pod(state, affinity, pod),
-        }
-    }
-
-    /// See [`StaticMemory::remove_container`].
-    #[must_use]
-    pub fn remove_container(
-        &self,
-        state: &MemoryState,
-        pod: &PodUid,
-        container: &ContainerName,
-    ) -> Vec<MemoryEdit> {
-        match self {
-            MemoryPolicy::None => Vec::new(),
-            MemoryPolicy::Static(policy) => policy.remove_container(state, pod, container),
+            MemoryPolicy::None => None,
+            MemoryPolicy::Static(policy) => Some(policy),
         }
     }
 

@@ -1,17 +1,56 @@
 //! Name types: of pods, containers, resources, devices and cluster nodes. Cheap to clone, distinct for the compiler.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps;
+
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Default, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $type(Arc<str>);
+
+        impl Clone for $type {
+            fn clone(&self) -> Self {
+                steps::add(1);
+                Self(Arc::clone(&self.0))
+            }
+        }
+
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                steps::add(1);
+                self.0 == other.0
+            }
+        }
+
+        impl Eq for $type {}
+
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> Ordering {
+                steps::add(1);
+                self.0.cmp(&other.0)
+            }
+        }
+
+        impl Hash for $type {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
+            }
+        }
 
         impl $type {
             /// The name as text.
@@ -35,6 +74,7 @@ macro_rules! name {
 
         impl Borrow<str> for $type {
             fn borrow(&self) -> &str {
+                steps::add(1);
                 &self.0
             }
         }

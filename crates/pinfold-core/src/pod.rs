@@ -11,7 +11,7 @@ use crate::quantity::Quantity;
 pub type ResourceList = BTreeMap<ResourceName, Quantity>;
 
 /// The part of a pod's spec that the resource managers read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pod {
     /// The pod's UID, its key in the ledger.
     pub uid: PodUid,
@@ -32,7 +32,7 @@ pub struct Pod {
 }
 
 /// One container of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
     /// Unique inside the pod.
     pub name: ContainerName,
@@ -47,7 +47,60 @@ pub struct Container {
     pub limits: ResourceList,
 }
 
+impl Container {
+    /// A container whose requests equal its limits.
+    #[must_use]
+    pub fn guaranteed<R: Into<ResourceName>>(
+        name: &str,
+        amounts: impl IntoIterator<Item = (R, Quantity)>,
+    ) -> Self {
+        let amounts = amounts.into_iter();
+        let list: ResourceList = amounts
+            .map(|(name, amount)| (name.into(), amount))
+            .collect();
+        Self {
+            name: name.into(),
+            restartable: false,
+            requests: list.clone(),
+            limits: list,
+        }
+    }
+
+    /// The same container as a sidecar, if it is among the init containers.
+    #[must_use]
+    pub fn restartable(mut self) -> Self {
+        self.restartable = true;
+        self
+    }
+}
+
 impl Pod {
+    /// A pod of these app containers.
+    #[must_use]
+    pub fn new(uid: &str, containers: impl IntoIterator<Item = Container>) -> Self {
+        Self {
+            uid: uid.into(),
+            containers: containers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A pod of one container, `app`, whose requests equal its limits.
+    #[must_use]
+    pub fn guaranteed<R: Into<ResourceName>>(
+        uid: &str,
+        amounts: impl IntoIterator<Item = (R, Quantity)>,
+    ) -> Self {
+        Self::new(uid, [Container::guaranteed("app", amounts)])
+    }
+
+    /// The same pod with these init containers.
+    #[must_use]
+    pub fn with_init(mut self, init: impl IntoIterator<Item = Container>) -> Self {
+        self.init_containers = init.into_iter().collect();
+        self
+    }
+
     /// Init containers, then app containers: the order in which the kubelet allocates them.
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
         self.init_containers.iter().chain(&self.containers)

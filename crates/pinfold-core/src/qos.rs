@@ -116,14 +116,7 @@ mod tests {
     }
 
     fn pod(containers: Vec<Container>) -> Pod {
-        Pod {
-            uid: "pod".into(),
-            name: String::new(),
-            init_containers: Vec::new(),
-            containers,
-            pod_requests: None,
-            pod_limits: None,
-        }
+        Pod::new("pod", containers)
     }
 
     #[test]

@@ -89,20 +89,8 @@ fn pod(uid: &str, rows: &[(&str, &str)]) -> Arc<Pod> {
     amounts
         .entry("memory".into())
         .or_insert("1Gi".parse().unwrap());
-    let app = Container {
-        name: "app".into(),
-        restartable: false,
-        requests: amounts.clone(),
-        limits: amounts,
-    };
-    Arc::new(Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: Vec::new(),
-        containers: vec![app],
-        pod_requests: None,
-        pod_limits: None,
-    })
+    let app = Container::guaranteed("app", amounts);
+    Arc::new(Pod::new(uid, [app]))
 }
 
 fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Decision {

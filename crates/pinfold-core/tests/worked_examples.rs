@@ -74,23 +74,11 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 }
 
 fn container(name: &str, rows: &[(&str, &str)]) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: list(rows),
-        limits: list(rows),
-    }
+    Container::guaranteed(name, list(rows))
 }
 
 fn pod(uid: &str, rows: &[(&str, &str)]) -> Arc<Pod> {
-    Arc::new(Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: Vec::new(),
-        containers: vec![container("c", rows)],
-        pod_requests: None,
-        pod_limits: None,
-    })
+    Arc::new(Pod::new(uid, [container("c", rows)]))
 }
 
 fn cpus_of(ledger: &mut Ledger, uid: &str, cpus: &str) -> Result<CpuSet, RejectionReason> {

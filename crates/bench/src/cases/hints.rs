@@ -3,9 +3,11 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use pinfold_core::cpu::{CpuOptions, CpuReservation, CpuState, StaticCpus, StaticSettings};
-use pinfold_core::cpu_set::{CpuList, CpuSet};
-use pinfold_core::demand::PodLevel;
+use pinfold_core::cpu::{
+    CpuOptions, CpuReservation, CpuState, PodCpus, StaticCpus, StaticSettings,
+};
+use pinfold_core::cpu_set::CpuList;
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 
@@ -52,9 +54,10 @@ pub(super) fn case(group: Group, nodes: usize, cpus: usize) -> BenchCase {
             state.apply(&edit).expect("made for this state");
         }
         let pod = fixture::pod("pod", &[("cpu", "8"), ("memory", "1Gi")]);
-        let nothing = CpuSet::new();
+        let own = PodCpus::default();
         move || {
-            black_box(policy.container_hints(&state, &nothing, &pod, &pod.containers[0]));
+            let demand = PodDemand::new(&pod, PodLevel::Ignored);
+            black_box(policy.container_hints(&state, &own, &demand, &pod.containers[0]));
         }
     })
 }

@@ -3,13 +3,13 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuOptions, CpuReservation, StaticCpus, StaticSettings};
-use pinfold_core::cpu_set::{CpuList, CpuSet};
-use pinfold_core::demand::PodLevel;
+use pinfold_core::cpu::{CpuOptions, CpuReservation, PodCpus, StaticCpus, StaticSettings};
+use pinfold_core::cpu_set::CpuList;
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::device::{self, ReusableDevices};
 use pinfold_core::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
 use pinfold_core::ledger::Ledger;
-use pinfold_core::memory::MemoryPolicy;
+use pinfold_core::memory::{MemoryPolicy, PodMemory};
 use pinfold_core::merge::{Budgets, Distances, MergeRequest, merge};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
@@ -155,6 +155,7 @@ fn hints_and_merge(node: Ledger) -> impl FnMut() {
         settings.fidelity,
     );
     let memory = memory.expect("a good policy");
+    let memory = memory.as_static().expect("a static policy").clone();
     let amounts = [
         ("cpu", "24"),
         ("memory", "24Gi"),
@@ -163,17 +164,19 @@ fn hints_and_merge(node: Ledger) -> impl FnMut() {
         (fixture::DEVICES[1], "2"),
     ];
     let pod = fixture::pod("pod", &amounts);
-    let (nodes, policy, nothing) = (machine.node_ids(), rules.policy(), CpuSet::new());
+    let (nodes, policy, own) = (machine.node_ids(), rules.policy(), PodCpus::default());
     move || {
         let (state, container) = (node.state(), &pod.containers[0]);
-        let reusable = ReusableDevices::before(state.devices(), &pod, &container.name);
+        let demand = PodDemand::new(&pod, PodLevel::Ignored);
+        let reusable = ReusableDevices::before(state.devices(), &demand, &container.name);
+        let memory_before = PodMemory::before(state.memory(), &demand, &container.name);
         let devices =
             device::container_hints(state.pool(), state.devices(), &pod, container, &reusable);
         let providers = [
             devices,
-            cpus.container_hints(state.cpus(), &nothing, &pod, container),
+            cpus.container_hints(state.cpus(), &own, &demand, container),
             memory
-                .container_hints(state.memory(), &pod, container)
+                .container_hints(state.memory(), &memory_before, &demand, container)
                 .hints,
         ];
         black_box(merge(&MergeRequest {

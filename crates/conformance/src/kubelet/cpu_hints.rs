@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use pinfold_core::cpu::{
     ContainerCpus, CpuGrant, CpuOptions, CpuPolicyError, CpuReservation, CpuState, OptionGates,
-    StaticCpus, StaticSettings,
+    PodCpus, StaticCpus, StaticSettings,
 };
 use pinfold_core::cpu_set::{CpuList, CpuSet};
-use pinfold_core::demand::{PodLevel, container_cpus};
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
 use pinfold_core::name::ContainerName;
@@ -74,12 +74,14 @@ fn compare(case: &Case, machines: &Machines) -> Result<ReplayOutcome, String> {
 fn answer(input: &Input, policy: &StaticCpus) -> Result<Value, String> {
     let pod = pods::read(&input.pod)?;
     let state = input.state();
+    let demand = PodDemand::new(&pod, PodLevel::Ignored);
+    let own = PodCpus::new(&state, &pod.uid, input.reusable.clone());
     let mut container_hints = Map::new();
     for container in pod.all_containers() {
-        let found = policy.container_hints(&state, &input.reusable, &pod, container);
+        let found = policy.container_hints(&state, &own, &demand, container);
         container_hints.insert(container.name.to_string(), hints::to_json(&found));
     }
-    let pod_hints = policy.pod_hints(&state, &input.reusable, &pod);
+    let pod_hints = policy.pod_hints(&state, &own, &demand);
     Ok(json!({
         "reserved": policy.reserved(),
         "reserved_physical": policy.reserved_physical(),
@@ -99,7 +101,9 @@ fn check_promise(input: &Input, topology: Arc<CpuTopology>) -> Result<(), String
         .container(&allocate.container)
         .ok_or(NO_SUCH_CONTAINER)?;
     let held = state.container(&pod.uid, &container.name);
-    let grant = policy.allocate(&state, &input.reusable, allocate.affinity, &pod, container);
+    let demand = PodDemand::new(&pod, PodLevel::Ignored);
+    let own = PodCpus::new(&state, &pod.uid, input.reusable.clone());
+    let grant = policy.allocate(&state, &own, allocate.affinity, &demand, container);
     let (
         Ok(CpuGrant {
             cpus: Some(cpus), ..
@@ -110,7 +114,7 @@ fn check_promise(input: &Input, topology: Arc<CpuTopology>) -> Result<(), String
         return Ok(());
     };
     let own = &(state.shared() - policy.reserved()) | &state.containers_of(&pod.uid);
-    let requested = container_cpus(&pod, container, PodLevel::Ignored);
+    let requested = demand.container_cpus(container);
     match cpus.is_subset(&own) && cpus.len() == requested {
         true => Ok(()),
         false => Err(format!(
@@ -162,8 +166,10 @@ fn allocate(
         return Ok(Value::Null);
     };
     let container = pod.container(container).ok_or(NO_SUCH_CONTAINER)?;
+    let demand = PodDemand::new(pod, PodLevel::Ignored);
     let mut reusable = input.reusable.clone();
-    let error = match policy.allocate(&state, &reusable, *affinity, pod, container) {
+    let own = PodCpus::new(&state, &pod.uid, reusable.clone());
+    let error = match policy.allocate(&state, &own, *affinity, &demand, container) {
         Ok(grant) => {
             for edit in &grant.edits {
                 state.apply(edit).map_err(|conflict| conflict.to_string())?;

@@ -136,7 +136,6 @@ fn allocate(
         container,
         affinity: input.affinity,
         reusable,
-        already_running: false,
     };
     let limits = container.limits.iter();
     let requested = limits.filter(|(resource, _)| pool.is_device(state, resource));

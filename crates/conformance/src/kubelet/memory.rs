@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_core::demand::PodLevel;
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::memory::{
-    MemoryBasis, MemoryBlock, MemoryHints, MemoryState, StaticMemory, SystemReserved,
+    MemoryBasis, MemoryBlock, MemoryHints, MemoryState, PodMemory, StaticMemory, SystemReserved,
 };
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -91,13 +91,18 @@ impl Node {
             pod.container(name)
                 .ok_or_else(|| format!("no container {name}"))
         };
+        let demand = PodDemand::new(&pod, PodLevel::Ignored);
+        let before =
+            |container: &Container| PodMemory::before(&self.state, &demand, &container.name);
         match step.op.as_str() {
             "pod_hints" => {
-                let hints = self.policy.pod_hints(&self.state, &pod);
+                let hints = self.policy.pod_hints(&self.state, &demand);
                 Ok(json!({ "hints": hints_json(&hints) }))
             }
             "hints" => {
-                let hints = self.policy.container_hints(&self.state, &pod, container()?);
+                let (policy, container) = (&self.policy, container()?);
+                let own = before(container);
+                let hints = policy.container_hints(&self.state, &own, &demand, container);
                 Ok(json!({ "hints": hints_json(&hints) }))
             }
             "allocate" => {
@@ -105,9 +110,9 @@ impl Node {
                     mask: step.affinity,
                     preferred: step.preferred,
                 };
-                let grant = self
-                    .policy
-                    .allocate(&self.state, affinity, &pod, container()?);
+                let (policy, container) = (&self.policy, container()?);
+                let mut own = before(container);
+                let grant = policy.allocate(&self.state, &mut own, affinity, &demand, container);
                 let error = match grant {
                     Ok(grant) => {
                         self.apply(&grant.edits)?;

@@ -1,6 +1,6 @@
 //! Replays the family `pod_cpu_requests`.
 
-use pinfold_core::demand::{self, PodLevel};
+use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;
 use serde_json::{Map, Value, json};
@@ -23,12 +23,13 @@ pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
 }
 
 fn cpus(pod: &Pod, pod_level: PodLevel) -> Value {
+    let demand = PodDemand::new(pod, pod_level);
     let containers: Map<String, Value> = pod
         .all_containers()
         .map(|container| {
-            let cpus = demand::container_cpus(pod, container, pod_level);
+            let cpus = demand.container_cpus(container);
             (container.name.to_string(), cpus.into())
         })
         .collect();
-    json!({ "container_cpus": containers, "pod_cpus": demand::pod_cpus(pod, pod_level) })
+    json!({ "container_cpus": containers, "pod_cpus": demand.pod_cpus() })
 }

@@ -1,6 +1,6 @@
 //! Replays the family `pod_memory_requests`.
 
-use pinfold_core::demand::{self, MemoryDemand, NotWholeBytes, PodLevel};
+use pinfold_core::demand::{MemoryDemand, NotWholeBytes, PodDemand, PodLevel};
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
@@ -11,14 +11,15 @@ pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
         Err(problem) => return ReplayOutcome::Failed(problem),
         Ok(pod) => pod,
     };
+    let demand = PodDemand::new(&pod, PodLevel::Ignored);
     let containers: Map<String, Value> = pod
         .all_containers()
         .map(|container| {
-            let demand = demand::container_memory(&pod, container, PodLevel::Ignored);
-            (container.name.to_string(), answer(demand))
+            let memory = demand.container_memory(container);
+            (container.name.to_string(), answer(memory))
         })
         .collect();
-    let pod = answer(demand::pod_memory(&pod, PodLevel::Ignored));
+    let pod = answer(demand.pod_memory());
     check(
         &case.expect,
         &json!({ "containers": containers, "pod": pod }),

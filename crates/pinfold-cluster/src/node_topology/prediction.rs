@@ -16,14 +16,13 @@ use std::sync::Arc;
 
 use super::replica::{Gaps, MAX_DEVICES, Replica};
 use pinfold_core::decision::{Decision, ResourceManager};
-use pinfold_core::demand;
+use pinfold_core::demand::{self, PodDemand};
 use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, ResourceFacts};
 use pinfold_core::ledger::{Ledger, LedgerError};
 use pinfold_core::name::{ContainerName, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 
@@ -96,6 +95,7 @@ impl Gaps {
             gaps: self,
             ledger,
             pod,
+            demand: PodDemand::new(pod, ledger.rules().pod_level()),
             decision,
         };
         check.gap()
@@ -107,6 +107,7 @@ struct GapCheck<'a> {
     gaps: &'a Gaps,
     ledger: &'a Ledger,
     pod: &'a Pod,
+    demand: PodDemand<'a>,
     decision: &'a Decision,
 }
 
@@ -133,19 +134,15 @@ impl GapCheck<'_> {
         let rules = self.ledger.rules();
         rules.has_exclusive_cpus() && {
             let mut containers = self.pod.all_containers();
-            containers.any(|container| self.cpus_of(container) > 0)
-                || demand::pod_cpus(self.pod, rules.pod_level()) > 0
+            containers.any(|container| self.demand.container_cpus(container) > 0)
+                || self.demand.pod_cpus() > 0
         }
-    }
-
-    fn cpus_of(&self, container: &Container) -> usize {
-        demand::container_cpus(self.pod, container, self.ledger.rules().pod_level())
     }
 
     /// Whether the memory manager takes part in the decision.
     fn requests_memory(&self) -> bool {
         let managed = !self.ledger.state().memory().nodes().is_empty();
-        managed && QosClass::of(self.pod) == QosClass::Guaranteed
+        managed && self.demand.is_guaranteed()
     }
 
     fn devices(&self) -> Option<Gap> {
@@ -212,7 +209,7 @@ impl GapCheck<'_> {
                     });
                 }
                 left_cpus |= facts.manager == ResourceManager::Cpu
-                    && self.pod.is_finishing_init(&container.name);
+                    && self.demand.is_finishing_init(&container.name);
             }
         }
         None
@@ -221,7 +218,7 @@ impl GapCheck<'_> {
     /// Whether a later container requests the same resource.
     fn requests(&self, container: &Container, facts: &ResourceFacts) -> bool {
         match facts.manager {
-            ResourceManager::Cpu => self.cpus_of(container) > 0,
+            ResourceManager::Cpu => self.demand.container_cpus(container) > 0,
             ResourceManager::Memory | ResourceManager::Device => {
                 let amount = container.limits.get(&facts.resource);
                 amount.is_some_and(Quantity::is_positive)

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::options::CpuOptionError;
 use super::take::TakeError;
 use crate::cpu_set::{CpuList, CpuSet};
+use crate::decision::RejectionReason;
 use crate::name::{ContainerName, PodUid};
 
 /// Settings that the static policy does not accept. The messages are the kubelet's.
@@ -35,6 +36,7 @@ pub enum CpuPolicyError {
 
 /// A saved state that the static policy does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuStateError {
     /// Containers hold CPUs, but there is no shared pool.
     #[error("default cpuset cannot be empty")]
@@ -125,24 +127,15 @@ pub enum CpuError {
 impl CpuError {
     /// The reason in the status of a rejected pod.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> RejectionReason {
         match self {
             CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
-                "SMTAlignmentError"
+                RejectionReason::SMTAlignmentError
             }
             CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => {
-                "EmptyPodSharedPoolError"
+                RejectionReason::EmptyPodSharedPoolError
             }
-            CpuError::Take(_) => "UnexpectedAdmissionError",
-        }
-    }
-
-    /// The message in the status of a rejected pod. Mirrors `GetPodAdmitResult`.
-    #[must_use]
-    pub fn status_message(&self) -> String {
-        match self {
-            CpuError::Take(error) => format!("Allocate failed due to {error}, which is unexpected"),
-            other => other.to_string(),
+            CpuError::Take(_) => RejectionReason::UnexpectedAdmissionError,
         }
     }
 }
@@ -167,29 +160,4 @@ pub enum CpuConfigError {
     /// Invalid settings of the static policy.
     #[error("new static policy error: {0}")]
     Static(#[from] CpuPolicyError),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_unexpected_error_is_wrapped_in_the_status() {
-        let smt = CpuError::NotWholeCores {
-            requested: 3,
-            per_core: 2,
-        };
-        assert_eq!(smt.reason(), "SMTAlignmentError");
-        assert_eq!(smt.status_message(), smt.to_string());
-        let short = CpuError::from(TakeError::NotEnough {
-            requested: 4,
-            available: 2,
-        });
-        assert_eq!(short.reason(), "UnexpectedAdmissionError");
-        assert_eq!(
-            short.status_message(),
-            "Allocate failed due to not enough cpus available to satisfy request: \
-             requested=4, available=2, which is unexpected"
-        );
-    }
 }

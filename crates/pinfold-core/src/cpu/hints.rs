@@ -6,15 +6,16 @@
 
 use smallvec::smallvec;
 
+use super::pod_level::check_pod_budget;
 use super::state::CpuState;
-use super::static_policy::{StaticCpus, Supply};
+use super::static_policy::{PodCpus, StaticCpus, Supply};
 use crate::cpu_set::CpuSet;
-use crate::demand;
+use crate::demand::PodDemand;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, SocketRule, Threshold,
 };
 use crate::node_set::{NodeId, NodeSet};
-use crate::pod::{Container, Pod};
+use crate::pod::Container;
 
 impl StaticCpus {
     /// The hints of one container.
@@ -22,42 +23,48 @@ impl StaticCpus {
     pub fn container_hints(
         &self,
         state: &CpuState,
-        reusable: &CpuSet,
-        pod: &Pod,
+        own: &PodCpus,
+        demand: &PodDemand<'_>,
         container: &Container,
     ) -> ProviderHints {
-        let requested = demand::container_cpus(pod, container, self.pod_level);
-        if requested == 0 || self.ignores(pod) {
+        let requested = demand.container_cpus(container);
+        if requested == 0 || demand.is_ignored() {
             return ProviderHints::none();
         }
-        self.row(match state.container(&pod.uid, &container.name) {
+        self.row(match state.container(&demand.pod().uid, &container.name) {
             Some(held) if held.len() != requested => ResourceHints::Unsatisfiable,
             Some(held) => self.hints(&holding(held), requested),
-            None => self.hints(&self.supply(state, reusable, &pod.uid), requested),
+            None => self.hints(&self.supply(state, own), requested),
         })
     }
 
     /// The hints of the pod as a whole.
     #[must_use]
-    pub fn pod_hints(&self, state: &CpuState, reusable: &CpuSet, pod: &Pod) -> ProviderHints {
-        let requested = demand::pod_cpus(pod, self.pod_level);
-        if requested == 0 || self.ignores(pod) {
+    pub fn pod_hints(
+        &self,
+        state: &CpuState,
+        own: &PodCpus,
+        demand: &PodDemand<'_>,
+    ) -> ProviderHints {
+        let requested = demand.pod_cpus();
+        if requested == 0 || demand.is_ignored() {
             return ProviderHints::none();
         }
-        if self.pod_level.manages(pod) {
-            if self.check_pod_budget(pod).is_err() {
+        if demand.is_managed_as_whole() {
+            if check_pod_budget(demand).is_err() {
                 return self.row(ResourceHints::Unsatisfiable);
             }
-            if let Some(held) = self.pod_as_recorded(state, pod) {
+            if let Some(held) = self.pod_as_recorded(state, demand) {
                 return self.row(self.hints(&holding(held), requested));
             }
         }
         let mut assigned = CpuSet::new();
+        let pod = demand.pod();
         for container in pod.all_containers() {
             let Some(held) = state.container(&pod.uid, &container.name) else {
                 continue;
             };
-            if held.len() != demand::container_cpus(pod, container, self.pod_level) {
+            if held.len() != demand.container_cpus(container) {
                 return self.row(ResourceHints::Unsatisfiable);
             }
             assigned |= held;
@@ -65,7 +72,7 @@ impl StaticCpus {
         if assigned.len() == requested {
             return self.row(self.hints(&holding(&assigned), requested));
         }
-        let mut supply = self.supply(state, reusable, &pod.uid);
+        let mut supply = self.supply(state, own);
         supply.reuse |= &assigned;
         self.row(self.hints(&supply, requested))
     }

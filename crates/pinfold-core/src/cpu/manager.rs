@@ -3,19 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
+use super::error::{CpuConfigError, CpuPolicyError, CpuStateError};
 use super::options::{CpuOptions, OptionGates};
-use super::pod_level::PodCpuRejection;
 use super::state::{CpuEdits, CpuState};
-use super::static_policy::{CpuGrant, CpuReservation, StaticCpus, StaticSettings};
-use crate::cpu_set::{CpuList, CpuSet};
+use super::static_policy::{CpuReservation, StaticCpus, StaticSettings};
+use crate::cpu_set::CpuList;
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
-use crate::hint::ProviderHints;
 use crate::machine::cpus::CpuTopology;
-use crate::name::{ContainerName, PodUid};
-use crate::node_set::NodeSet;
-use crate::pod::{Container, Pod};
 use crate::quantity::Quantity;
 
 /// The CPU manager's part of a kubelet configuration.
@@ -98,75 +93,6 @@ impl CpuManager {
     pub fn start(&self, state: &CpuState) -> Result<CpuEdits, CpuStateError> {
         self.as_static()
             .map_or(Ok(CpuEdits::new()), |policy| policy.start(state))
-    }
-
-    /// See [`StaticCpus::container_hints`].
-    #[must_use]
-    pub fn container_hints(
-        &self,
-        state: &CpuState,
-        reusable: &CpuSet,
-        pod: &Pod,
-        container: &Container,
-    ) -> ProviderHints {
-        self.as_static().map_or_else(ProviderHints::none, |policy| {
-            policy.container_hints(state, reusable, pod, container)
-        })
-    }
-
-    /// See [`StaticCpus::pod_hints`].
-    #[must_use]
-    pub fn pod_hints(&self, state: &CpuState, reusable: &CpuSet, pod: &Pod) -> ProviderHints {
-        self.as_static().map_or_else(ProviderHints::none, |policy| {
-            policy.pod_hints(state, reusable, pod)
-        })
-    }
-
-    /// See [`StaticCpus::allocate`].
-    ///
-    /// # Errors
-    /// If too few CPUs are free.
-    pub fn allocate(
-        &self,
-        state: &CpuState,
-        reusable: &CpuSet,
-        affinity: Option<NodeSet>,
-        pod: &Pod,
-        container: &Container,
-    ) -> Result<CpuGrant, CpuError> {
-        self.as_static().map_or_else(
-            || Ok(CpuGrant::default()),
-            |policy| policy.allocate(state, reusable, affinity, pod, container),
-        )
-    }
-
-    /// See [`StaticCpus::allocate_pod`].
-    ///
-    /// # Errors
-    /// If too few CPUs are free, or none would be left for the pod's other containers.
-    pub fn allocate_pod(
-        &self,
-        state: &CpuState,
-        affinity: Option<NodeSet>,
-        pod: &Pod,
-    ) -> Result<CpuGrant, PodCpuRejection> {
-        self.as_static().map_or_else(
-            || Ok(CpuGrant::default()),
-            |policy| policy.allocate_pod(state, affinity, pod),
-        )
-    }
-
-    /// See [`StaticCpus::remove_container`].
-    #[must_use]
-    pub fn remove_container(
-        &self,
-        state: &CpuState,
-        pod: &PodUid,
-        container: &ContainerName,
-    ) -> CpuEdits {
-        self.as_static().map_or_else(CpuEdits::new, |policy| {
-            policy.remove_container(state, pod, container)
-        })
     }
 }
 

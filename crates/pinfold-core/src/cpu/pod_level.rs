@@ -8,13 +8,12 @@
 
 use super::error::CpuError;
 use super::state::{CpuEdit, CpuEdits, CpuState};
-use super::static_policy::{CpuGrant, StaticCpus};
+use super::static_policy::{CpuGrant, PodCpus, StaticCpus};
 use super::take::TakeError;
 use crate::cpu_set::CpuSet;
-use crate::demand;
+use crate::demand::PodDemand;
 use crate::name::ContainerName;
 use crate::node_set::NodeSet;
-use crate::pod::{Container, Pod};
 
 /// Why a pod was not assigned CPUs, and the edits that the kubelet had made by then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,29 +44,30 @@ impl StaticCpus {
         &self,
         state: &CpuState,
         affinity: Option<NodeSet>,
-        pod: &Pod,
+        demand: &PodDemand<'_>,
     ) -> Result<CpuGrant, PodCpuRejection> {
-        let count = demand::pod_cpus(pod, self.pod_level);
+        let count = demand.pod_cpus();
         if count == 0 {
             return Ok(CpuGrant::default());
         }
-        self.check_pod_budget(pod)?;
-        if let Some(held) = self.pod_as_recorded(state, pod) {
+        check_pod_budget(demand)?;
+        if let Some(held) = self.pod_as_recorded(state, demand) {
             return Ok(CpuGrant {
                 cpus: Some(held.clone()),
                 ..CpuGrant::default()
             });
         }
-        let supply = self.supply(state, &CpuSet::new(), &pod.uid);
+        let supply = self.supply(state, &PodCpus::default());
         self.check_whole_cores(state, &supply, count)?;
         let whole = self.choose(&supply, count, affinity)?;
         let shared = state.set_shared(state.shared() - &whole);
-        let own = state.set_pod(&pod.uid, Some(whole.clone()));
+        let pod = &demand.pod().uid;
+        let own = state.set_pod(pod, Some(whole.clone()));
         let mut edits: CpuEdits = shared.into_iter().chain(own).collect();
-        match self.divide(&whole, pod) {
+        match self.divide(&whole, demand) {
             Ok(shares) => {
                 let share = |(name, cpus): (&ContainerName, CpuSet)| -> Option<CpuEdit> {
-                    state.set_container(&pod.uid, name, Some(cpus))
+                    state.set_container(pod, name, Some(cpus))
                 };
                 edits.extend(shares.into_iter().filter_map(share));
                 Ok(CpuGrant {
@@ -90,14 +90,14 @@ impl StaticCpus {
     fn divide<'p>(
         &self,
         whole: &CpuSet,
-        pod: &'p Pod,
+        demand: &PodDemand<'p>,
     ) -> Result<Vec<(&'p ContainerName, CpuSet)>, TakeError> {
-        let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
+        let pod = demand.pod();
         let mut shares = Vec::new();
         // The pod's CPUs without those of sidecars.
         let mut left = whole.clone();
         for container in &pod.init_containers {
-            let own = match (count(container), container.restartable) {
+            let own = match (demand.container_cpus(container), container.restartable) {
                 (0, true) => None,
                 (0, false) => Some(left.clone()),
                 (count, _) => Some(self.take(&left, count)?),
@@ -108,7 +108,7 @@ impl StaticCpus {
             shares.push((&container.name, own));
         }
         for container in &pod.containers {
-            let own = match count(container) {
+            let own = match demand.container_cpus(container) {
                 0 => None,
                 count => Some(self.take(&left, count)?),
             };
@@ -121,37 +121,40 @@ impl StaticCpus {
         Ok(shares.into_iter().map(named).collect())
     }
 
-    /// Checks that exclusive containers leave CPUs for the containers without exclusive ones.
-    pub(crate) fn check_pod_budget(&self, pod: &Pod) -> Result<(), CpuError> {
-        let budget = demand::pod_cpus(pod, self.pod_level);
-        let count = |container: &Container| demand::container_cpus(pod, container, self.pod_level);
-        let mut exclusive = 0_usize;
-        let mut needs_shared_pool = false;
-        for container in &pod.init_containers {
-            match (count(container), container.restartable) {
-                (0, true) => needs_shared_pool = true,
-                (0, false) if exclusive >= budget => return Err(CpuError::NothingLeftForInit),
-                (_, false) => {}
-                (count, true) => exclusive = exclusive.saturating_add(count),
-            }
-        }
-        for container in &pod.containers {
-            match count(container) {
-                0 => needs_shared_pool = true,
-                count => exclusive = exclusive.saturating_add(count),
-            }
-        }
-        match needs_shared_pool && exclusive >= budget {
-            true => Err(CpuError::NothingLeftToShare),
-            false => Ok(()),
-        }
-    }
-
     /// The pod's recorded set, if it is still what the pod requests. The kubelet does not look for it: after a restart
     /// it chooses a new set and leaks the old one.
-    pub(super) fn pod_as_recorded<'s>(&self, state: &'s CpuState, pod: &Pod) -> Option<&'s CpuSet> {
-        let held = state.pod(&pod.uid)?;
-        let fits = held.len() == demand::pod_cpus(pod, self.pod_level);
+    pub(super) fn pod_as_recorded<'s>(
+        &self,
+        state: &'s CpuState,
+        demand: &PodDemand<'_>,
+    ) -> Option<&'s CpuSet> {
+        let held = state.pod(&demand.pod().uid)?;
+        let fits = held.len() == demand.pod_cpus();
         (fits && !self.fidelity.forgets_pod_sets()).then_some(held)
+    }
+}
+
+/// Checks that exclusive containers leave CPUs for the containers without exclusive ones.
+pub(crate) fn check_pod_budget(demand: &PodDemand<'_>) -> Result<(), CpuError> {
+    let (pod, budget) = (demand.pod(), demand.pod_cpus());
+    let mut exclusive = 0_usize;
+    let mut needs_shared_pool = false;
+    for container in &pod.init_containers {
+        match (demand.container_cpus(container), container.restartable) {
+            (0, true) => needs_shared_pool = true,
+            (0, false) if exclusive >= budget => return Err(CpuError::NothingLeftForInit),
+            (_, false) => {}
+            (count, true) => exclusive = exclusive.saturating_add(count),
+        }
+    }
+    for container in &pod.containers {
+        match demand.container_cpus(container) {
+            0 => needs_shared_pool = true,
+            count => exclusive = exclusive.saturating_add(count),
+        }
+    }
+    match needs_shared_pool && exclusive >= budget {
+        true => Err(CpuError::NothingLeftToShare),
+        false => Ok(()),
     }
 }

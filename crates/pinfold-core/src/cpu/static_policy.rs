@@ -17,12 +17,12 @@ use super::packed::{PackingOptions, take_packed};
 use super::state::{CpuEdits, CpuState};
 use super::take::{CpuSortingStrategy, TakeError};
 use crate::cpu_set::{CpuList, CpuSet, CpuSetTextError};
-use crate::demand::{self, PodLevel};
+use crate::demand::{PodDemand, PodLevel};
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
-use crate::pod::{Container, Pod};
+use crate::pod::Container;
 
 /// CPUs reserved for the system and the kubelet: never assigned exclusively.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,50 @@ pub struct CpuGrant {
     pub cpus: Option<CpuSet>,
     /// The CPUs that later containers of the pod may reuse, if that has changed.
     pub reusable: Option<CpuSet>,
+}
+
+/// What the earlier containers of a pod have while its next one is decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodCpus {
+    /// The CPUs of finished init containers that the next container may reuse ([`CpuGrant::reusable`]).
+    pub reusable: CpuSet,
+    /// The exclusive CPUs of all containers of the pod.
+    pub held: CpuSet,
+}
+
+impl PodCpus {
+    /// What `pod` has in `state` if it may reuse the CPUs `reusable`.
+    #[must_use]
+    pub fn new(state: &CpuState, pod: &PodUid, reusable: CpuSet) -> Self {
+        Self {
+            reusable,
+            held: state.containers_of(pod),
+        }
+    }
+
+    /// Records the CPUs of the next container.
+    pub(crate) fn record(&mut self, grant: &CpuGrant) {
+        if let Some(cpus) = &grant.cpus {
+            self.held |= cpus;
+        }
+        if let Some(reusable) = &grant.reusable {
+            self.reusable.clone_from(reusable);
+        }
+    }
+
+    /// The CPUs that later containers may reuse after `container` was assigned `cpus`: an init container that finishes
+    /// releases them, any other container keeps them. Mirrors `updateCPUsToReuse`.
+    fn reusable_after(
+        &self,
+        cpus: &CpuSet,
+        demand: &PodDemand<'_>,
+        container: &ContainerName,
+    ) -> CpuSet {
+        match demand.is_finishing_init(container) {
+            true => &self.reusable | cpus,
+            false => &self.reusable - cpus,
+        }
+    }
 }
 
 /// The CPUs that a request may be satisfied from.
@@ -188,56 +232,51 @@ impl StaticCpus {
         state.shared() - &self.reserved
     }
 
-    /// CPUs that a container of `pod` could be assigned: free ones, and `reusable` ones of its own pod; with
+    /// CPUs that the next container of a pod could be assigned: free ones, and reusable ones of its own pod; with
     /// `full-pcpus-only` without the threads of partly used cores.
     #[must_use]
-    pub fn usable(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> CpuSet {
-        let supply = self.supply(state, reusable, pod);
+    pub(crate) fn usable(&self, state: &CpuState, own: &PodCpus) -> CpuSet {
+        let supply = self.supply(state, own);
         &supply.free | &supply.reuse
     }
 
-    /// Whether the policy ignores the pod: it has pod-level resources, and those are not managed.
-    pub(super) fn ignores(&self, pod: &Pod) -> bool {
-        self.pod_level == PodLevel::Ignored && demand::has_pod_level_resources(pod)
-    }
-
-    /// Assigns a container its CPUs, on `affinity` first. Mirrors `Allocate`.
-    ///
-    /// `reusable` are the CPUs of earlier init containers of this pod ([`CpuGrant::reusable`]); empty for the first
-    /// container.
+    /// Assigns a container its CPUs, on `affinity` first. `own` is what the earlier containers of its pod have.
+    /// Mirrors `Allocate`.
     ///
     /// # Errors
     /// If too few CPUs are free.
     pub fn allocate(
         &self,
         state: &CpuState,
-        reusable: &CpuSet,
+        own: &PodCpus,
         affinity: Option<NodeSet>,
-        pod: &Pod,
+        demand: &PodDemand<'_>,
         container: &Container,
     ) -> Result<CpuGrant, CpuError> {
-        let count = demand::container_cpus(pod, container, self.pod_level);
-        if count == 0 || self.ignores(pod) {
+        let count = demand.container_cpus(container);
+        if count == 0 || demand.is_ignored() {
             return Ok(CpuGrant::default());
         }
-        let held = state.container(&pod.uid, &container.name);
-        let supply = self.supply(state, reusable, &pod.uid);
+        let pod = &demand.pod().uid;
+        let held = state.container(pod, &container.name);
+        let supply = self.supply(state, own);
+        let reusable_after = |cpus| own.reusable_after(cpus, demand, &container.name);
         if held.is_none() || self.fidelity.checks_cores_before_own_cpus() {
             self.check_whole_cores(state, &supply, count)?;
         }
         if let Some(held) = held {
             return Ok(CpuGrant {
-                reusable: Some(reusable_after(reusable, held, pod, &container.name)),
+                reusable: Some(reusable_after(held)),
                 cpus: Some(held.clone()),
                 edits: CpuEdits::new(),
             });
         }
         let cpus = self.choose(&supply, count, affinity)?;
         let shared = state.set_shared(state.shared() - &cpus);
-        let own = state.set_container(&pod.uid, &container.name, Some(cpus.clone()));
+        let entry = state.set_container(pod, &container.name, Some(cpus.clone()));
         Ok(CpuGrant {
-            edits: shared.into_iter().chain(own).collect(),
-            reusable: Some(reusable_after(reusable, &cpus, pod, &container.name)),
+            edits: shared.into_iter().chain(entry).collect(),
+            reusable: Some(reusable_after(&cpus)),
             cpus: Some(cpus),
         })
     }
@@ -257,12 +296,12 @@ impl StaticCpus {
         };
         edits.extend(state.set_container(pod, container, None));
         let siblings = state.containers().get(pod).into_iter().flatten();
-        let siblings = siblings.filter(|(name, _)| *name != container);
+        let mut siblings = siblings.filter(|(name, _)| *name != container);
         if self.pod_level == PodLevel::Managed
             && let Some(whole) = state.pod(pod)
         {
             // The pod's set is released as a whole, with its last container.
-            if siblings.count() == 0 {
+            if siblings.next().is_none() {
                 edits.extend(state.set_shared(state.shared() | whole));
                 edits.extend(state.set_pod(pod, None));
             }
@@ -276,16 +315,39 @@ impl StaticCpus {
         edits
     }
 
-    /// The CPUs that a request of `pod` may be satisfied from.
-    pub(super) fn supply(&self, state: &CpuState, reusable: &CpuSet, pod: &PodUid) -> Supply {
+    /// Releases the CPUs of all containers of a pod at once: the same state as after [`Self::remove_container`] for
+    /// each of them.
+    #[must_use]
+    pub(crate) fn remove_pod(&self, state: &CpuState, pod: &PodUid) -> CpuEdits {
+        let Some(containers) = state.containers().get(pod) else {
+            return CpuEdits::new();
+        };
+        let whole = match self.pod_level {
+            PodLevel::Managed => state.pod(pod),
+            PodLevel::Ignored => None,
+        };
+        let released = whole.cloned();
+        let released = released.unwrap_or_else(|| state.containers_of(pod));
+        let removed = containers.keys();
+        let mut edits: CpuEdits = removed
+            .filter_map(|container| state.set_container(pod, container, None))
+            .collect();
+        edits.extend(state.set_shared(state.shared() | &released));
+        if whole.is_some() {
+            edits.extend(state.set_pod(pod, None));
+        }
+        edits
+    }
+
+    /// The CPUs that a request of the next container of a pod may be satisfied from.
+    pub(super) fn supply(&self, state: &CpuState, own: &PodCpus) -> Supply {
         let free = self.available(state);
+        let mut reuse = own.reusable.clone();
         if self.fidelity.trusts_reusable_cpus() {
-            let reuse = reusable.clone();
             return Supply { free, reuse };
         }
-        let mut reuse = reusable.clone();
         if !reuse.is_empty() {
-            reuse &= &(&state.containers_of(pod) | &free);
+            reuse &= &(&own.held | &free);
         }
         let mut free = &free & self.topology.all();
         free -= &reuse;
@@ -414,20 +476,6 @@ impl StaticCpus {
             align_by_cache: self.options.prefer_align_by_cache,
         };
         take_packed(topology, available, count, packing, self.fidelity)
-    }
-}
-
-/// The CPUs that later containers of the pod may reuse after this one was assigned `cpus`: an init container that
-/// finishes releases them, any other container keeps them. Mirrors `updateCPUsToReuse`.
-fn reusable_after(
-    reusable: &CpuSet,
-    cpus: &CpuSet,
-    pod: &Pod,
-    container: &ContainerName,
-) -> CpuSet {
-    match pod.is_finishing_init(container) {
-        true => reusable | cpus,
-        false => reusable - cpus,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::go_text::{self, GoTextError};
 
 /// Text that is not a CPU set. The message is the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuSetTextError {
     /// Not a decimal number, or one that overflows.
     #[error(transparent)]

@@ -11,30 +11,15 @@ fn list(text: &str) -> ResourceList {
 }
 
 fn container(name: &str, resources: &str) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: list(resources),
-        limits: list(resources),
-    }
+    Container::guaranteed(name, list(resources))
 }
 
 fn sidecar(name: &str, resources: &str) -> Container {
-    Container {
-        restartable: true,
-        ..container(name, resources)
-    }
+    container(name, resources).restartable()
 }
 
 fn pod(init_containers: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: "pod".into(),
-        name: String::new(),
-        init_containers,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new("pod", containers).with_init(init_containers)
 }
 
 #[test]
@@ -52,8 +37,10 @@ fn a_pod_needs_its_largest_init_container_or_the_sum_of_its_apps() {
     let expected = list("cpu=3 memory=3G");
     assert_eq!(effective_requests(&pod), expected);
     assert_eq!(effective_limits(&pod), expected);
-    assert_eq!(pod_cpus(&pod, PodLevel::Ignored), 3);
-    let memory = pod_memory(&pod, PodLevel::Ignored).expect("whole bytes");
+    assert_eq!(PodDemand::new(&pod, PodLevel::Ignored).pod_cpus(), 3);
+    let memory = PodDemand::new(&pod, PodLevel::Ignored)
+        .pod_memory()
+        .expect("whole bytes");
     assert_eq!(
         memory,
         MemoryDemand::from([("memory".into(), 3_000_000_000)])
@@ -81,7 +68,7 @@ fn a_sidecar_counts_beside_later_init_containers_and_all_apps() {
         ),
     ] {
         let pod = pod(inits, vec![app()]);
-        assert_eq!(pod_cpus(&pod, PodLevel::Ignored), cpus);
+        assert_eq!(PodDemand::new(&pod, PodLevel::Ignored).pod_cpus(), cpus);
         assert_eq!(effective_requests(&pod)["cpu"].value(), cpus as i64);
     }
 }
@@ -101,13 +88,13 @@ fn only_whole_cpus_of_guaranteed_pods_are_exclusive() {
             vec![container("c", &format!("cpu={amount} memory=1Gi"))],
         );
         assert_eq!(
-            container_cpus(&pod, &pod.containers[0], PodLevel::Ignored),
+            PodDemand::new(&pod, PodLevel::Ignored).container_cpus(&pod.containers[0]),
             cpus,
             "{amount}"
         );
     }
     let burstable = pod(vec![], vec![container("c", "cpu=2")]);
-    assert_eq!(pod_cpus(&burstable, PodLevel::Ignored), 0);
+    assert_eq!(PodDemand::new(&burstable, PodLevel::Ignored).pod_cpus(), 0);
 }
 
 #[test]
@@ -119,16 +106,21 @@ fn pod_level_requests_are_used_as_a_whole_only_when_managed() {
     pod.pod_requests = Some(list("cpu=8 memory=4Gi hugepages-2Mi=0"));
     pod.pod_limits = pod.pod_requests.clone();
     let cpus = |pod_level| {
-        let of = |index: usize| container_cpus(&pod, &pod.containers[index], pod_level);
-        (of(0), of(1), pod_cpus(&pod, pod_level))
+        let of =
+            |index: usize| PodDemand::new(&pod, pod_level).container_cpus(&pod.containers[index]);
+        (of(0), of(1), PodDemand::new(&pod, pod_level).pod_cpus())
     };
     assert_eq!(cpus(PodLevel::Ignored), (2, 1, 3));
     assert_eq!(cpus(PodLevel::Managed), (2, 0, 8));
-    let memory = |pod_level| pod_memory(&pod, pod_level).expect("whole bytes");
+    let memory = |pod_level| {
+        PodDemand::new(&pod, pod_level)
+            .pod_memory()
+            .expect("whole bytes")
+    };
     let bytes = |amount: u64| MemoryDemand::from([("memory".into(), amount << 30)]);
     assert_eq!(memory(PodLevel::Ignored), bytes(1));
     assert_eq!(memory(PodLevel::Managed), bytes(4));
-    let alone = container_memory(&pod, &pod.containers[1], PodLevel::Managed);
+    let alone = PodDemand::new(&pod, PodLevel::Managed).container_memory(&pod.containers[1]);
     assert_eq!(alone, Ok(MemoryDemand::new()));
     assert_eq!(effective_requests(&pod)["cpu"], Quantity::from(8));
 }
@@ -139,7 +131,9 @@ fn a_memory_type_that_only_init_containers_use_does_not_count() {
         vec![container("i", "cpu=1 memory=1Gi hugepages-2Mi=2Mi")],
         vec![container("c", "cpu=1 memory=1Mi")],
     );
-    let memory = pod_memory(&pod, PodLevel::Ignored).expect("whole bytes");
+    let memory = PodDemand::new(&pod, PodLevel::Ignored)
+        .pod_memory()
+        .expect("whole bytes");
     assert_eq!(memory, MemoryDemand::from([("memory".into(), 1 << 30)]));
 }
 
@@ -148,7 +142,9 @@ fn memory_that_is_not_an_integer_by_its_spelling_is_rejected() {
     for amount in ["1.5Gi", "1000m", "0.5"] {
         let resources = format!("cpu=1 memory={amount}");
         let pod = pod(vec![container("i", &resources)], vec![]);
-        let error = pod_memory(&pod, PodLevel::Ignored).expect_err("not an integer");
+        let error = PodDemand::new(&pod, PodLevel::Ignored)
+            .pod_memory()
+            .expect_err("not an integer");
         assert_eq!(
             error.to_string(),
             "[memorymanager] failed to represent quantity as int64"

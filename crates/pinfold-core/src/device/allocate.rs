@@ -146,8 +146,6 @@ pub struct DeviceRequest<'a> {
     pub affinity: Option<NodeSet>,
     /// Devices of earlier init containers of the pod.
     pub reusable: &'a ReusableDevices,
-    /// Whether the container was found running after a restart of the agent: it already has its devices.
-    pub already_running: bool,
 }
 
 /// The devices of one container, and the edits that assign them.
@@ -215,9 +213,6 @@ pub fn devices_to_allocate(
             held: held.len(),
             required,
         });
-    }
-    if request.already_running {
-        return Ok(None);
     }
     check_health(pool, resource, held)?;
     if held.is_some() || required == 0 {

@@ -1,8 +1,9 @@
 //! [`ReusableDevices`]: devices of finished init containers that later containers of the same pod reuse.
 
 use super::{DeviceSet, DeviceState, DevicesByResource};
+use crate::demand::PodDemand;
 use crate::name::{ContainerName, ResourceName};
-use crate::pod::{Container, Pod};
+use crate::pod::Container;
 
 /// The devices that later containers of one pod may reuse, by resource.
 ///
@@ -16,26 +17,33 @@ pub struct ReusableDevices {
 impl ReusableDevices {
     /// The reusable devices when `container` is allocated, after all containers before it.
     #[must_use]
-    pub fn before(state: &DeviceState, pod: &Pod, container: &ContainerName) -> Self {
+    pub fn before(state: &DeviceState, demand: &PodDemand<'_>, container: &ContainerName) -> Self {
         let mut reusable = Self::default();
-        for earlier in pod
-            .all_containers()
-            .take_while(|one| one.name != *container)
-        {
-            reusable.after(pod, earlier, state);
+        let containers = demand.pod().all_containers();
+        for earlier in containers.take_while(|one| one.name != *container) {
+            reusable.add(demand, earlier, state);
         }
         reusable
     }
 
-    /// Records the allocation of `container`, whose devices are in `state`.
-    pub fn after(&mut self, pod: &Pod, container: &Container, state: &DeviceState) {
-        let is_reusable = pod.is_finishing_init(&container.name);
-        let held = state.container(&pod.uid, &container.name);
+    /// Adds the next container, whose devices are in `state`.
+    pub(crate) fn add(
+        &mut self,
+        demand: &PodDemand<'_>,
+        container: &Container,
+        state: &DeviceState,
+    ) {
+        let is_reusable = demand.is_finishing_init(&container.name);
+        let held = state.container(&demand.pod().uid, &container.name);
         for (resource, devices) in held.into_iter().flatten() {
             let reusable = self.devices.entry(resource.clone()).or_default();
             match is_reusable {
                 true => reusable.extend(devices.iter().cloned()),
-                false => reusable.retain(|device| !devices.contains(device)),
+                false => {
+                    for device in devices {
+                        reusable.remove(device);
+                    }
+                }
             }
         }
     }

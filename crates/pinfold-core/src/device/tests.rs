@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::demand::{PodDemand, PodLevel};
 use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeSet;
@@ -43,23 +44,11 @@ fn pool_of(
 }
 
 fn container(name: &str, gpus: i64) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: [(gpu(), Quantity::from(gpus))].into(),
-        limits: [(gpu(), Quantity::from(gpus))].into(),
-    }
+    Container::guaranteed(name, [(gpu(), Quantity::from(gpus))])
 }
 
 fn pod(uid: &str, init_containers: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init_containers)
 }
 
 fn assign(state: &mut DeviceState, pod: &str, container: &str, devices: &str) {
@@ -81,14 +70,14 @@ fn admit(
     affinity: Option<NodeSet>,
 ) -> Result<Vec<DeviceEdit>, DeviceError> {
     let before = state.clone();
+    let demand = PodDemand::new(pod, PodLevel::Ignored);
     let mut edits = Vec::new();
     for container in pod.all_containers() {
         let request = DeviceRequest {
             pod,
             container,
             affinity,
-            reusable: &ReusableDevices::before(state, pod, &container.name),
-            already_running: false,
+            reusable: &ReusableDevices::before(state, &demand, &container.name),
         };
         match allocate(pool, state, request, &mut NoPreference) {
             Ok(grant) => {

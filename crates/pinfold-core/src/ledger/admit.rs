@@ -2,26 +2,25 @@
 //!
 //! Mirrors the topology manager's scopes. Under the policy `none` every container is allocated without hints. In the
 //! scope `container` each container is aligned and allocated before the next one; in the scope `pod` the pod is aligned
-//! once, and all its containers are allocated with that affinity. The managers give hints and allocate in the same
-//! order: devices, CPUs, memory.
+//! once, and all its containers are allocated with that affinity. The [providers](super::providers) give hints and
+//! allocate in the same order: devices, CPUs, memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::change::LedgerEvent;
-use super::state::{AdmittedPod, ReusableCpus};
+use super::providers::{AllocationError, HintProvider, PodInAdmission};
+use super::state::AdmittedPod;
 use super::transaction::LedgerTransaction;
 use super::{Admission, Ledger};
-use crate::cpu::CpuError;
 use crate::cpu_set::CpuSet;
-use crate::decision::{
-    AdmissionResult, Assignment, Decision, Rejection, RejectionReason, ResourceManager,
-};
-use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation, ReusableDevices};
-use crate::explanation::{Alignment, Cause, Explanation};
+use crate::decision::{AdmissionResult, Assignment, Decision, Rejection, RejectionReason};
+use crate::device::PreferredAllocation;
+use crate::explanation::{Alignment, Cause, Explanation, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
-use crate::memory::{MemoryBasis, MemoryError};
-use crate::merge::{self, Budgets, MergeRequest};
+use crate::merge::{self, Budgets, MergeFacts, MergeRequest};
 use crate::name::ContainerName;
 use crate::pod::{Container, Pod};
 use crate::policy::TopologyPolicy;
@@ -54,8 +53,8 @@ impl Ledger {
             transaction.cpu(edit);
         }
         let mut attempt = AdmissionAttempt {
+            pod: PodInAdmission::new(transaction.state, pod, self.rules.pod_level),
             transaction,
-            pod,
             plugins,
             affinities: BTreeMap::new(),
             explanation: Explanation {
@@ -123,17 +122,17 @@ impl Ledger {
 }
 
 /// The state of one admission while it runs.
-struct AdmissionAttempt<'a> {
-    transaction: LedgerTransaction<'a>,
-    pod: &'a Arc<Pod>,
-    plugins: &'a mut dyn PreferredAllocation,
+struct AdmissionAttempt<'l, 'p> {
+    transaction: LedgerTransaction<'l>,
+    pod: PodInAdmission<'p>,
+    plugins: &'p mut dyn PreferredAllocation,
     affinities: BTreeMap<ContainerName, Hint>,
     explanation: Explanation,
 }
 
-impl AdmissionAttempt<'_> {
+impl<'p> AdmissionAttempt<'_, 'p> {
     fn run(&mut self) -> Result<(), Rejection> {
-        let pod = self.pod.clone();
+        let pod: &'p Pod = self.pod.demand.pod();
         match (self.transaction.rules.policy, self.transaction.rules.scope) {
             (TopologyPolicy::None, _) => {
                 for container in pod.all_containers() {
@@ -152,7 +151,7 @@ impl AdmissionAttempt<'_> {
                 for container in pod.all_containers() {
                     self.affinities.insert(container.name.clone(), hint);
                 }
-                if self.transaction.rules.pod_level.manages(&pod) {
+                if self.pod.demand.is_managed_as_whole() {
                     return self.allocate_pod(hint);
                 }
                 for container in pod.all_containers() {
@@ -166,7 +165,10 @@ impl AdmissionAttempt<'_> {
     /// Merges the hints of all resources of one container, or of the pod as a whole, into one NUMA affinity.
     fn align(&mut self, container: Option<&Container>) -> Result<Hint, Rejection> {
         let rules = self.transaction.rules;
-        let hints = self.hints(container);
+        let providers = rules.providers.iter();
+        let hints: SmallVec<[ProviderHints; 3]> = providers
+            .map(|provider| provider.hints(&self.transaction, &self.pod, container))
+            .collect();
         let merged = merge::merge(&MergeRequest {
             nodes: rules.machine.node_ids(),
             policy: rules.policy,
@@ -176,9 +178,7 @@ impl AdmissionAttempt<'_> {
         });
         let alignment = Alignment {
             container: container.map(|container| container.name.clone()),
-            resources: self
-                .transaction
-                .facts(self.pod, container, &hints, &merged.facts),
+            resources: self.facts(container, &hints, &merged.facts),
             hint: merged.hint,
             admitted: merged.admit,
             merge: merged.facts,
@@ -187,125 +187,74 @@ impl AdmissionAttempt<'_> {
         match merged.admit {
             true => Ok(merged.hint),
             false => {
-                self.explanation.cause = self.empty_shared_pool_error(container);
+                self.explanation.cause = self.empty_shared_pool(container);
                 Err(self.topology_rejection(container))
             }
         }
     }
 
+    /// The facts of all resources of one alignment, with a summary of their hints.
+    fn facts(
+        &self,
+        container: Option<&Container>,
+        hints: &[ProviderHints],
+        merge: &MergeFacts,
+    ) -> Vec<ResourceFacts> {
+        let mut facts = Vec::new();
+        // The merge lists the resources in the order of the providers and their rows.
+        let mut first = 0;
+        for (provider, hints) in self.transaction.rules.providers.iter().zip(hints) {
+            let listed = &merge.resources[first.min(merge.resources.len())..];
+            for mut resource in provider.facts(&self.transaction, &self.pod, container) {
+                let row = hints
+                    .rows
+                    .binary_search_by(|(name, _)| name.cmp(&resource.resource));
+                if let Some((row, merged)) = row.ok().and_then(|row| Some((row, listed.get(row)?)))
+                {
+                    resource.merge_index = Some(first + row);
+                    resource.hints = Some(merged.hints);
+                }
+                facts.push(resource);
+            }
+            first += hints.rows.len().max(1);
+        }
+        facts
+    }
+
     /// The error behind a rejected merge if the exclusive containers of a pod with pod-level resources leave nothing
-    /// for its shared pool. The managers report that to the merge as an empty list of hints.
-    fn empty_shared_pool_error(&self, container: Option<&Container>) -> Option<Cause> {
-        let (rules, pod) = (self.transaction.rules, &**self.pod);
-        if container.is_some() || !rules.pod_level.manages(pod) {
+    /// for its shared pool. The providers report that to the merge as an empty list of hints.
+    fn empty_shared_pool(&self, container: Option<&Container>) -> Option<Cause> {
+        if container.is_some() || !self.pod.demand.is_managed_as_whole() {
             return None;
         }
-        let cpus = rules.cpus.as_static();
-        if let Some(Err(error)) = cpus.map(|cpus| cpus.check_pod_budget(pod)) {
-            return Some(Cause::Cpu(error));
-        }
-        match rules
-            .memory
-            .pod_hints(&self.transaction.state.memory, pod)
-            .basis
-        {
-            MemoryBasis::EmptySharedPool(problem) => Some(Cause::Memory(problem.into())),
-            _ => None,
-        }
+        let mut providers = self.transaction.rules.providers.iter();
+        providers.find_map(|provider| provider.empty_shared_pool(&self.transaction, &self.pod))
     }
 
-    fn hints(&self, container: Option<&Container>) -> [ProviderHints; 3] {
-        let (rules, state, pod) = (
-            self.transaction.rules,
-            &*self.transaction.state,
-            &**self.pod,
-        );
-        let cpus = state.reusable_cpus_of(&pod.uid);
-        match container {
-            Some(container) => {
-                let devices = ReusableDevices::before(&state.devices, pod, &container.name);
-                [
-                    device::container_hints(&state.pool, &state.devices, pod, container, &devices),
-                    rules
-                        .cpus
-                        .container_hints(&state.cpus, &cpus, pod, container),
-                    rules
-                        .memory
-                        .container_hints(&state.memory, pod, container)
-                        .hints,
-                ]
-            }
-            None => [
-                device::pod_hints(&state.pool, &state.devices, pod),
-                rules.cpus.pod_hints(&state.cpus, &cpus, pod),
-                rules.memory.pod_hints(&state.memory, pod).hints,
-            ],
+    /// Allocates everything that one container requests.
+    fn allocate(&mut self, container: &'p Container, hint: Hint) -> Result<(), Rejection> {
+        for provider in self.transaction.rules.providers {
+            let (transaction, pod) = (&mut self.transaction, &mut self.pod);
+            provider
+                .allocate(transaction, pod, container, hint, self.plugins)
+                .map_err(|error| self.rejection(*provider, error, Some(container)))?;
         }
-    }
-
-    /// Allocates the devices, CPUs and memory of one container.
-    fn allocate(&mut self, container: &Container, hint: Hint) -> Result<(), Rejection> {
-        let (rules, pod) = (self.transaction.rules, self.pod.clone());
-
-        let state = &*self.transaction.state;
-        let request = DeviceRequest {
-            pod: &pod,
-            container,
-            affinity: hint.mask,
-            reusable: &ReusableDevices::before(&state.devices, &pod, &container.name),
-            already_running: false,
-        };
-        let devices = device::allocate(&state.pool, &state.devices, request, self.plugins);
-        let grant = devices.map_err(|error| self.device_rejection(container, error))?;
-        self.transaction.devices(grant.edits);
-
-        let state = &*self.transaction.state;
-        let reusable = state.reusable_cpus_of(&pod.uid);
-        let cpus = rules
-            .cpus
-            .allocate(&state.cpus, &reusable, hint.mask, &pod, container);
-        let grant = cpus.map_err(|error| self.cpu_rejection(Some(container), error))?;
-        self.transaction.cpu(grant.edits);
-        if let Some(cpus) = grant.reusable {
-            self.transaction.reusable_cpus(Some(ReusableCpus {
-                pod: pod.uid.clone(),
-                cpus,
-            }));
-        }
-
-        let memory = rules
-            .memory
-            .allocate(&self.transaction.state.memory, hint, &pod, container);
-        let grant = memory.map_err(|error| self.memory_rejection(Some(container), error))?;
-        self.transaction.memory(grant.edits);
         Ok(())
     }
 
-    /// Allocates the CPUs and memory of a pod with pod-level resources as a whole. The device manager does not support
-    /// them.
+    /// Allocates everything that a pod with pod-level resources requests as a whole.
     fn allocate_pod(&mut self, hint: Hint) -> Result<(), Rejection> {
-        let (rules, pod) = (self.transaction.rules, self.pod.clone());
-        match rules
-            .cpus
-            .allocate_pod(&self.transaction.state.cpus, hint.mask, &pod)
-        {
-            Ok(grant) => self.transaction.cpu(grant.edits),
-            Err(rejection) => {
-                self.transaction.cpu(rejection.left_behind);
-                return Err(self.cpu_rejection(None, rejection.error));
-            }
+        for provider in self.transaction.rules.providers {
+            provider
+                .allocate_pod(&mut self.transaction, &self.pod, hint)
+                .map_err(|error| self.rejection(*provider, error, None))?;
         }
-        let memory = rules
-            .memory
-            .allocate_pod(&self.transaction.state.memory, hint, &pod);
-        let grant = memory.map_err(|error| self.memory_rejection(None, error))?;
-        self.transaction.memory(grant.edits);
         Ok(())
     }
 
     /// The rejection for a merged hint that the topology policy does not admit.
     fn topology_rejection(&self, container: Option<&Container>) -> Rejection {
-        let whole = self.transaction.rules.pod_level.manages(self.pod);
+        let whole = self.pod.demand.is_managed_as_whole();
         let message = match (whole, self.transaction.rules.scope) {
             (false, _) => "Resources cannot be allocated with Topology locality",
             (true, TopologyScope::Pod) => {
@@ -323,59 +272,30 @@ impl AdmissionAttempt<'_> {
         }
     }
 
-    fn device_rejection(&mut self, container: &Container, error: DeviceError) -> Rejection {
-        let reason = RejectionReason::UnexpectedAdmissionError;
-        let rejection = self.rejection(reason, &error, Some(container), ResourceManager::Device);
-        self.explanation.cause = Some(Cause::Device(error));
-        rejection
-    }
-
-    fn cpu_rejection(&mut self, container: Option<&Container>, error: CpuError) -> Rejection {
-        let reason = match error {
-            CpuError::NotWholeCores { .. } | CpuError::TooFewWholeCores { .. } => {
-                RejectionReason::SMTAlignmentError
-            }
-            CpuError::NothingLeftForInit | CpuError::NothingLeftToShare => {
-                RejectionReason::EmptyPodSharedPoolError
-            }
-            CpuError::Take(_) => RejectionReason::UnexpectedAdmissionError,
-        };
-        let rejection = self.rejection(reason, &error, container, ResourceManager::Cpu);
-        self.explanation.cause = Some(Cause::Cpu(error));
-        rejection
-    }
-
-    fn memory_rejection(&mut self, container: Option<&Container>, error: MemoryError) -> Rejection {
-        let reason = match error {
-            MemoryError::EmptySharedPool(_) => RejectionReason::EmptyPodSharedPoolError,
-            _ => RejectionReason::UnexpectedAdmissionError,
-        };
-        let rejection = self.rejection(reason, &error, container, ResourceManager::Memory);
-        self.explanation.cause = Some(Cause::Memory(error));
-        rejection
-    }
-
     /// The rejection for a failed allocation. Mirrors `GetPodAdmitResult`: errors without a reason of their own are
     /// wrapped.
     fn rejection(
         &mut self,
-        reason: RejectionReason,
-        error: &dyn std::error::Error,
+        provider: &dyn HintProvider,
+        error: AllocationError,
         container: Option<&Container>,
-        manager: ResourceManager,
     ) -> Rejection {
-        let message = match reason {
+        let message = match error.reason {
             RejectionReason::UnexpectedAdmissionError => {
-                format!("Allocate failed due to {error}, which is unexpected")
+                format!(
+                    "Allocate failed due to {}, which is unexpected",
+                    error.cause
+                )
             }
-            _ => error.to_string(),
+            _ => error.cause.to_string(),
         };
-        self.explanation.shortage = self.transaction.facts_of(manager, self.pod, container);
+        self.explanation.shortage = provider.facts(&self.transaction, &self.pod, container);
+        self.explanation.cause = Some(error.cause);
         Rejection {
-            reason,
+            reason: error.reason,
             message,
             container: container.map(|container| container.name.clone()),
-            manager: Some(manager),
+            manager: Some(error.manager),
         }
     }
 }

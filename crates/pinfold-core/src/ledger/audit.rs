@@ -10,6 +10,7 @@ use crate::node_set::NodeSet;
 
 /// An inconsistency in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AuditFinding {
     /// A pod that is not admitted holds resources.
     #[error("pod {0} holds resources but is not admitted")]

@@ -74,6 +74,7 @@ pub enum Edit {
 
 /// A change that does not fit the state of the ledger it is applied to. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChangeConflict {
     /// The change was made for another generation.
     #[error("the change is for generation {expected} of the ledger, which is at {found}")]

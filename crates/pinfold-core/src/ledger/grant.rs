@@ -18,6 +18,7 @@ pub type GrantedCpus = BTreeMap<ContainerName, CpuSet>;
 
 /// Why a pod cannot be admitted with the given CPUs. The ledger is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GrantError {
     /// The pod is invalid or admitted already.
     #[error(transparent)]
@@ -155,35 +156,21 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu_set::{CpuId, CpuList};
+    use crate::cpu_set::CpuList;
     use crate::device::NoPreference;
     use crate::ledger::Rules;
-    use crate::machine::{Core, Machine, MachineParts, NumaNode};
-    use crate::node_set::NodeId;
+    use crate::machine::{Machine, UniformMachine};
     use crate::pod::Container;
     use crate::settings::Settings;
 
     /// Two NUMA nodes with four cores each.
     fn machine() -> Machine {
-        let core = |id: u32| Core {
-            id,
-            socket: 0,
-            die: None,
-            l3: None,
-            threads: [CpuId::new(id).unwrap()].into_iter().collect(),
-        };
-        let node = |id: u32| NumaNode {
-            id: NodeId::new(i64::from(id)).unwrap(),
-            memory: 1 << 30,
-            hugepages: Vec::new(),
-            distances: Vec::new(),
-            cores: (id * 4..id * 4 + 4).map(core).collect(),
-        };
-        Machine::new(MachineParts {
-            nodes: vec![node(0), node(1)],
-            num_cpus: 8,
-            num_sockets: 1,
-            ..MachineParts::default()
+        Machine::uniform(UniformMachine {
+            sockets: 1,
+            nodes_per_socket: 2,
+            cores_per_node: 4,
+            threads_per_core: 1,
+            memory_per_node: 1 << 30,
         })
         .unwrap()
     }
@@ -200,20 +187,8 @@ mod tests {
     }
 
     fn pod(uid: &str) -> Arc<Pod> {
-        let container = |name: &str| Container {
-            name: name.into(),
-            restartable: false,
-            requests: [("cpu".into(), "2".parse().unwrap())].into(),
-            limits: [("cpu".into(), "2".parse().unwrap())].into(),
-        };
-        Arc::new(Pod {
-            uid: uid.into(),
-            name: String::new(),
-            init_containers: Vec::new(),
-            containers: vec![container("a"), container("b")],
-            pod_requests: None,
-            pod_limits: None,
-        })
+        let container = |name: &str| Container::guaranteed(name, [("cpu", "2".parse().unwrap())]);
+        Arc::new(Pod::new(uid, [container("a"), container("b")]))
     }
 
     fn chosen(a: &str, b: &str) -> GrantedCpus {

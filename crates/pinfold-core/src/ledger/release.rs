@@ -29,17 +29,11 @@ impl Ledger {
             });
         }
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
-        for init in spec
-            .init_containers
-            .iter()
-            .take_while(|init| init.name != *container)
-        {
-            if !init.restartable {
-                let edits = transaction.rules.memory.remove_container(
-                    &transaction.state.memory,
-                    pod,
-                    &init.name,
-                );
+        let inits = spec.init_containers.iter();
+        let earlier = inits.take_while(|init| init.name != *container);
+        if let Some(policy) = transaction.rules.memory.as_static() {
+            for init in earlier.filter(|init| !init.restartable) {
+                let edits = policy.remove_container(&transaction.state.memory, pod, &init.name);
                 transaction.memory(edits);
             }
         }
@@ -64,35 +58,12 @@ impl Ledger {
 }
 
 impl LedgerTransaction<'_> {
-    /// Releases everything that the managers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
+    /// Releases everything that the providers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
     /// is not active any more.
     pub(super) fn release_all(&mut self, pod: &PodUid) {
-        let held = self.state.cpus.containers().get(pod);
-        let holders: Vec<ContainerName> = held
-            .into_iter()
-            .flat_map(|held| held.keys().cloned())
-            .collect();
-        for container in holders {
-            let edits = self
-                .rules
-                .cpus
-                .remove_container(&self.state.cpus, pod, &container);
-            self.cpu(edits);
+        for provider in self.rules.providers {
+            provider.release(self, pod);
         }
-        let held = self.state.memory.assignments().get(pod);
-        let holders: Vec<ContainerName> = held
-            .into_iter()
-            .flat_map(|held| held.keys().cloned())
-            .collect();
-        for container in holders {
-            let edits = self
-                .rules
-                .memory
-                .remove_container(&self.state.memory, pod, &container);
-            self.memory(edits);
-        }
-        let edits = self.state.devices.remove_pod(pod);
-        self.devices(edits);
         if !self.rules.fidelity().remembers_reuse_after_admission() {
             self.reusable_cpus(None);
         }

@@ -39,6 +39,7 @@ pub struct Restarted {
 
 /// Why a ledger cannot be rebuilt from saved state. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RestartError {
     /// The CPU assignments contradict each other or the machine. The message is the kubelet's.
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::providers::{self, HintProvider};
 use crate::cpu::{CpuConfig, CpuConfigError, CpuManager, OptionGates};
 use crate::cpu_set::CpuSet;
 use crate::demand::PodLevel;
@@ -28,6 +29,8 @@ pub struct Rules {
     pub(super) cpus: CpuManager,
     pub(super) memory: MemoryPolicy,
     pub(super) pod_level: PodLevel,
+    /// The managers that give hints and allocate, in this order.
+    pub(super) providers: &'static [&'static dyn HintProvider],
 }
 
 /// Settings that a kubelet would not start with. The messages are the kubelet's.
@@ -109,6 +112,7 @@ impl Rules {
             cpus,
             memory,
             pod_level,
+            providers: &providers::KUBELET,
         })
     }
 

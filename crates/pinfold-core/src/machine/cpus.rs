@@ -4,6 +4,9 @@
 //! machine that reports no L3 each socket counts as one cache, and the sizes "per core", "per socket" and "per cache"
 //! are quotients of the machine's totals, which are wrong on uneven machines but used nevertheless.
 
+use smallvec::SmallVec;
+
+use crate::cover::largest_sums;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::machine::Machine;
 use crate::machine::cpu_levels::CpuLevels;
@@ -42,7 +45,7 @@ pub struct CpuTopology {
     cores: Vec<CpuGroup<u32>>,
     levels: CpuLevels,
     /// Entry k: the number of CPUs of the k + 1 largest NUMA nodes.
-    largest_nodes: Vec<usize>,
+    largest_nodes: SmallVec<[u64; 8]>,
     node_ids: NodeSet,
     num_cpus: usize,
     num_cores: usize,
@@ -86,7 +89,7 @@ impl CpuTopology {
         Self {
             all: machine.online().clone(),
             levels: CpuLevels::new(&sockets, &nodes, &caches, &cores),
-            largest_nodes: largest_first(&nodes),
+            largest_nodes: largest_sums(nodes.iter().map(|node| node.cpus.len() as u64)),
             node_ids: nodes.iter().map(|node| node.id).collect(),
             sockets,
             nodes,
@@ -157,8 +160,10 @@ impl CpuTopology {
     /// enough.
     #[must_use]
     pub fn fewest_nodes(&self, count: usize) -> usize {
-        let short = self.largest_nodes.iter().take_while(|&&sum| sum < count);
-        (short.count() + 1).min(self.nodes.len())
+        let short = self
+            .largest_nodes
+            .partition_point(|&sum| sum < count as u64);
+        (short + 1).min(self.nodes.len())
     }
 
     /// The groups inside each group.
@@ -220,17 +225,6 @@ fn find<Id: Ord>(groups: &[CpuGroup<Id>], id: &Id) -> CpuSet {
         Ok(at) => groups[at].cpus.clone(),
         Err(_) => CpuSet::new(),
     }
-}
-
-fn largest_first(nodes: &[CpuGroup<NodeId>]) -> Vec<usize> {
-    let mut sizes: Vec<usize> = nodes.iter().map(|node| node.cpus.len()).collect();
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
-    let mut sum = 0;
-    let running = sizes.into_iter().map(|size| {
-        sum += size;
-        sum
-    });
-    running.collect()
 }
 
 struct Groups<'a> {

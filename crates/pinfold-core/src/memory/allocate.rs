@@ -8,15 +8,15 @@ use serde::Serialize;
 
 use super::allocate_pod::EmptySharedPool;
 use super::edit::MemoryEdit;
-use super::hints::{MemoryHintSearch, breaks_group, is_inside_group};
-use super::reuse::{self, ReusableMemory};
+use super::hints::{MemoryHintSearch, breaks_group, is_inside_group, is_managed};
+use super::reuse::{self, PodMemory, ReusableMemory};
 use super::static_policy::StaticMemory;
 use super::table::{MemoryBlock, MemoryState};
 use super::transaction::MemoryTransaction;
-use crate::demand::{MemoryDemand, NotWholeBytes, container_memory};
+use crate::demand::{MemoryDemand, NotWholeBytes, PodDemand};
 use crate::hint::Hint;
 use crate::node_set::NodeSet;
-use crate::pod::{Container, Pod};
+use crate::pod::Container;
 
 /// The allocated memory of a container or pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,38 +83,41 @@ pub enum MemoryError {
 
 impl StaticMemory {
     /// Allocates the memory of one container from `affinity`, extended if necessary. A container that holds memory
-    /// already keeps it.
+    /// already keeps it. `own` is what the earlier containers of its pod have; the container is added to it.
     ///
     /// # Errors
     /// If no hint contains `affinity`; nothing is allocated then.
-    pub fn allocate(
+    pub fn allocate<'p>(
         &self,
         state: &MemoryState,
+        own: &mut PodMemory<'p>,
         affinity: Hint,
-        pod: &Pod,
-        container: &Container,
+        demand: &PodDemand<'p>,
+        container: &'p Container,
     ) -> Result<MemoryGrant, MemoryError> {
-        if !self.manages(pod) {
+        if !is_managed(demand) {
             return Ok(MemoryGrant::default());
         }
+        let pod = &demand.pod().uid;
         let mut transaction = MemoryTransaction::new(state);
-        if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            self.remember(&mut transaction, state, pod, container, blocks);
+        if let Some(blocks) = state.blocks(pod, &container.name) {
+            self.remember(&mut transaction, state, demand, container, blocks);
+            own.add(demand, container, blocks);
             return Ok(MemoryGrant {
                 placed: None,
                 edits: transaction.into_edits(),
             });
         }
-        let requested = container_memory(pod, container, self.pod_level)?;
+        let requested = demand.container_memory(container)?;
         let nothing = requested.is_empty() && !self.fidelity.places_empty_memory_demands();
-        let whole = state.pods.contains_key(&pod.uid) && self.keeps_assignment(pod);
-        if nothing || whole || self.has_finished(state, pod, container) {
+        let whole = state.pods.contains_key(pod) && self.keeps_assignment(demand);
+        if nothing || whole || self.has_finished(own, demand, container) {
             return Ok(MemoryGrant::default());
         }
         let search = MemoryHintSearch {
             state,
             requested: &requested,
-            reusable: ReusableMemory::of_container(state, pod, container, self.fidelity),
+            reusable: ReusableMemory::of_container(state, pod, own, self.fidelity),
         };
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
@@ -123,9 +126,10 @@ impl StaticMemory {
             transaction.allocate(nodes, resource, size.saturating_sub(left));
         }
         let blocks = blocks_on(nodes, &requested);
-        self.remember(&mut transaction, state, pod, container, &blocks);
-        reuse::subtract_reused(&mut transaction, pod, container, &blocks);
-        transaction.set_blocks(&pod.uid, &container.name, Some(blocks));
+        self.remember(&mut transaction, state, demand, container, &blocks);
+        own.subtract_reused(&mut transaction, pod, &blocks);
+        own.add(demand, container, &blocks);
+        transaction.set_blocks(pod, &container.name, Some(blocks));
         Ok(MemoryGrant {
             placed: Some(placed),
             edits: transaction.into_edits(),
@@ -136,12 +140,12 @@ impl StaticMemory {
         &self,
         transaction: &mut MemoryTransaction<'_>,
         state: &MemoryState,
-        pod: &Pod,
+        demand: &PodDemand<'_>,
         container: &Container,
         blocks: &[MemoryBlock],
     ) {
         if self.fidelity.remembers_memory_beside_the_table() {
-            transaction.set_reusable(reuse::remember(state, pod, container, blocks));
+            transaction.set_reusable(reuse::remember(state, demand, container, blocks));
         }
     }
 

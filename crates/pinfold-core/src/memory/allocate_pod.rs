@@ -9,18 +9,15 @@ use serde::Serialize;
 
 use super::allocate::{MemoryError, MemoryGrant, blocks_on};
 use super::hints::MemoryHintSearch;
-use super::pod_total::pod_total;
 use super::reuse::ReusableMemory;
 use super::static_policy::StaticMemory;
 use super::table::{MemoryBlock, MemoryState};
 use super::transaction::MemoryTransaction;
-use crate::demand::{MemoryDemand, NotWholeBytes, PodLevel, container_memory, pod_memory};
+use crate::demand::{MemoryDemand, NotWholeBytes, PodDemand};
 use crate::fidelity::Fidelity;
 use crate::hint::Hint;
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::NodeSet;
-use crate::pod::Pod;
-use crate::qos::QosClass;
 
 /// The shared pool of a pod would be empty although some of its containers need it. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -49,17 +46,18 @@ impl StaticMemory {
         &self,
         state: &MemoryState,
         affinity: Hint,
-        pod: &Pod,
+        demand: &PodDemand<'_>,
     ) -> Result<MemoryGrant, MemoryError> {
-        let Ok(named) = pod_memory(pod, self.pod_level) else {
+        let Ok(named) = demand.pod_memory() else {
             return Ok(MemoryGrant::default());
         };
-        let held = state.pods.contains_key(&pod.uid) || state.containers.contains_key(&pod.uid);
-        if QosClass::of(pod) != QosClass::Guaranteed || (held && self.keeps_assignment(pod)) {
+        let pod = &demand.pod().uid;
+        let held = state.pods.contains_key(pod) || state.containers.contains_key(pod);
+        if !demand.is_guaranteed() || (held && self.keeps_assignment(demand)) {
             return Ok(MemoryGrant::default());
         }
-        check_shared_pool(pod, &named, self.pod_level)?;
-        let total = pod_total(pod, &named, self.pod_level, self.fidelity)?;
+        check_shared_pool(demand, &named)?;
+        let total = pod_total(demand, &named, self.fidelity)?;
         let search = MemoryHintSearch {
             state,
             requested: &total,
@@ -68,14 +66,14 @@ impl StaticMemory {
         let placed = self.place(&search, affinity)?;
         let nodes = placed.mask.unwrap_or_default();
 
-        let shares = self.divide(pod, &total, nodes)?;
+        let shares = self.divide(demand, &total, nodes)?;
         let mut transaction = MemoryTransaction::new(state);
         for (resource, &size) in &total {
             transaction.allocate(nodes, resource, size);
         }
-        transaction.set_pod_blocks(&pod.uid, Some(blocks_on(nodes, &total)));
+        transaction.set_pod_blocks(pod, Some(blocks_on(nodes, &total)));
         for (container, blocks) in shares {
-            transaction.set_blocks(&pod.uid, &container, Some(blocks));
+            transaction.set_blocks(pod, &container, Some(blocks));
         }
         Ok(MemoryGrant {
             placed: Some(placed),
@@ -86,7 +84,7 @@ impl StaticMemory {
     /// The blocks of each container of the pod.
     fn divide(
         &self,
-        pod: &Pod,
+        demand: &PodDemand<'_>,
         total: &MemoryDemand,
         nodes: NodeSet,
     ) -> Result<Vec<(ContainerName, Vec<MemoryBlock>)>, NotWholeBytes> {
@@ -96,9 +94,11 @@ impl StaticMemory {
         };
         let mut shares = Vec::new();
         let mut sharing = Vec::new();
-        for container in pod.all_containers() {
-            let own = container_memory(pod, container, self.pod_level)?;
-            let ends = pod.is_finishing_init(&container.name);
+        let (inits, apps) = (&demand.pod().init_containers, &demand.pod().containers);
+        let inits = inits.iter().map(|init| (init, true));
+        for (container, is_init) in inits.chain(apps.iter().map(|app| (app, false))) {
+            let own = demand.container_memory(container)?;
+            let ends = is_init && !container.restartable;
             let name = container.name.clone();
             match (own.is_empty(), ends) {
                 (true, true) => shares.push((name, pool.blocks(nodes))),
@@ -106,11 +106,7 @@ impl StaticMemory {
                 (false, _) => {
                     shares.push((name, positive_blocks(nodes, &own)));
                     if !ends {
-                        let is_app = pod
-                            .init_containers
-                            .iter()
-                            .all(|init| init.name != container.name);
-                        pool.take(&own, is_app);
+                        pool.take(&own, !is_init);
                     }
                 }
             }
@@ -156,9 +152,8 @@ fn positive_blocks(nodes: NodeSet, amounts: &MemoryDemand) -> Vec<MemoryBlock> {
 /// Checks that the shared pool has something of every type in the pod-level amounts. Mirrors
 /// `validatePodScopeResources`.
 pub(super) fn check_shared_pool(
-    pod: &Pod,
+    demand: &PodDemand<'_>,
     named: &MemoryDemand,
-    pod_level: PodLevel,
 ) -> Result<(), EmptySharedPool> {
     let mut exclusive = MemoryDemand::new();
     let mut shares = false;
@@ -169,9 +164,9 @@ pub(super) fn check_shared_pool(
             .filter(|(resource, pool)| of(resource) >= **pool);
         empty.next().map(|(resource, _)| resource.clone())
     };
-    for container in pod.all_containers() {
-        let own = container_memory(pod, container, pod_level)?;
-        match (own.is_empty(), pod.is_finishing_init(&container.name)) {
+    for container in demand.pod().all_containers() {
+        let own = demand.container_memory(container)?;
+        match (own.is_empty(), demand.is_finishing_init(&container.name)) {
             (true, true) => {
                 if let Some(resource) = used_up(&exclusive) {
                     return Err(EmptySharedPool::Init(resource));
@@ -191,4 +186,41 @@ pub(super) fn check_shared_pool(
         Some(resource) if shares => Err(EmptySharedPool::App(resource)),
         _ => Ok(()),
     }
+}
+
+/// The pod-level amounts, or what its containers need if that is more.
+pub(super) fn pod_total(
+    demand: &PodDemand<'_>,
+    named: &MemoryDemand,
+    fidelity: Fidelity,
+) -> Result<MemoryDemand, NotWholeBytes> {
+    let mut total = named.clone();
+    if !fidelity.allocates_only_pod_level_types() {
+        for (resource, peak) in peak(demand)? {
+            if peak > 0 {
+                let amount = total.entry(resource).or_default();
+                *amount = peak.max(*amount);
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// The largest amount that containers with memory of their own hold at the same time.
+fn peak(demand: &PodDemand<'_>) -> Result<MemoryDemand, NotWholeBytes> {
+    let mut running = MemoryDemand::new();
+    let mut peak = MemoryDemand::new();
+    for container in demand.pod().all_containers() {
+        let ends = demand.is_finishing_init(&container.name);
+        for (resource, bytes) in demand.container_memory(container)? {
+            let beside = running.entry(resource.clone()).or_default();
+            let together = beside.saturating_add(bytes);
+            if !ends {
+                *beside = together;
+            }
+            let most = peak.entry(resource).or_default();
+            *most = together.max(*most);
+        }
+    }
+    Ok(peak)
 }

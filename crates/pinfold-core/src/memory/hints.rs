@@ -18,17 +18,16 @@
 
 use smallvec::SmallVec;
 
-use super::allocate_pod::{EmptySharedPool, check_shared_pool};
-use super::pod_total::pod_total;
-use super::reuse::ReusableMemory;
+use super::allocate_pod::{EmptySharedPool, check_shared_pool, pod_total};
+use super::reuse::{PodMemory, ReusableMemory};
 use super::static_policy::StaticMemory;
 use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
 use crate::cover::{lowest_of_narrowest, narrowest};
-use crate::demand::{MemoryDemand, container_memory, pod_memory};
+use crate::demand::{MemoryDemand, PodDemand};
 use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
 use crate::name::ResourceName;
 use crate::node_set::NodeSet;
-use crate::pod::{Container, Pod};
+use crate::pod::Container;
 
 /// The memory manager's hints and how they were made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,32 +75,38 @@ impl StaticMemory {
     pub fn container_hints(
         &self,
         state: &MemoryState,
-        pod: &Pod,
+        own: &PodMemory<'_>,
+        demand: &PodDemand<'_>,
         container: &Container,
     ) -> MemoryHints {
-        let requested = match container_memory(pod, container, self.pod_level) {
-            Ok(requested) if self.manages(pod) => requested,
-            _ => return MemoryHints::unmanaged(),
-        };
-        if let Some(blocks) = state.blocks(&pod.uid, &container.name) {
-            return held(state, blocks, &requested);
-        }
-        if self.has_finished(state, pod, container) {
+        if !is_managed(demand) {
             return MemoryHints::unmanaged();
         }
-        let reusable = ReusableMemory::of_container(state, pod, container, self.fidelity);
+        let Ok(requested) = demand.container_memory(container) else {
+            return MemoryHints::unmanaged();
+        };
+        let pod = &demand.pod().uid;
+        if let Some(blocks) = state.blocks(pod, &container.name) {
+            return held(state, blocks, &requested);
+        }
+        if self.has_finished(own, demand, container) {
+            return MemoryHints::unmanaged();
+        }
+        let reusable = ReusableMemory::of_container(state, pod, own, self.fidelity);
         searched(state, requested, reusable)
     }
 
     /// The hints for a pod as a whole. Mirrors `GetPodTopologyHints`.
     #[must_use]
-    pub fn pod_hints(&self, state: &MemoryState, pod: &Pod) -> MemoryHints {
-        let mut requested = match pod_memory(pod, self.pod_level) {
-            Ok(requested) if self.manages(pod) => requested,
-            _ => return MemoryHints::unmanaged(),
+    pub fn pod_hints(&self, state: &MemoryState, demand: &PodDemand<'_>) -> MemoryHints {
+        if !is_managed(demand) {
+            return MemoryHints::unmanaged();
+        }
+        let Ok(mut requested) = demand.pod_memory() else {
+            return MemoryHints::unmanaged();
         };
-        if self.pod_level.manages(pod) {
-            if let Err(problem) = check_shared_pool(pod, &requested, self.pod_level) {
+        if demand.is_managed_as_whole() {
+            if let Err(problem) = check_shared_pool(demand, &requested) {
                 let cannot =
                     |resource: &ResourceName| (resource.clone(), ResourceHints::Unsatisfiable);
                 let rows = requested.keys().map(cannot).collect();
@@ -110,7 +115,7 @@ impl StaticMemory {
                     basis: MemoryBasis::EmptySharedPool(problem),
                 };
             }
-            match pod_total(pod, &requested, self.pod_level, self.fidelity) {
+            match pod_total(demand, &requested, self.fidelity) {
                 Ok(total) => requested = total,
                 Err(_) => return MemoryHints::unmanaged(),
             }
@@ -118,15 +123,21 @@ impl StaticMemory {
         if requested.is_empty() {
             return MemoryHints::unmanaged();
         }
+        let pod = demand.pod();
         let held_first = pod
             .all_containers()
             .find_map(|container| state.blocks(&pod.uid, &container.name));
         if let Some(blocks) = held_first {
             return held(state, blocks, &requested);
         }
-        let reusable = ReusableMemory::of_pod(state, pod, self.fidelity);
+        let reusable = ReusableMemory::of_pod(state, &pod.uid, self.fidelity);
         searched(state, requested, reusable)
     }
+}
+
+/// Whether the memory of this pod is managed: it is Guaranteed, and if it has pod-level resources these are managed.
+pub(super) fn is_managed(demand: &PodDemand<'_>) -> bool {
+    demand.is_guaranteed() && !demand.is_ignored()
 }
 
 /// The nodes of existing blocks, if they hold exactly what is requested. Mirrors `regenerateHints`.

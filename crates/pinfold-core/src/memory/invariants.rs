@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 use super::hints::MemoryHintSearch;
 use super::reuse::ReusableMemory;
-use super::tests::{container, machine, node, pod, policy};
+use super::tests::{allocate, container, demand, hints, machine, node, pod, policy};
 use super::*;
-use crate::demand::{MemoryDemand, container_memory};
-use crate::hint::{Family, Preference, ResourceHints};
-use crate::name::ResourceName;
+use crate::demand::MemoryDemand;
+use crate::hint::{Family, Hint, Preference, ResourceHints};
+use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
-use crate::pod::ResourceList;
+use crate::pod::{Container, Pod, ResourceList};
 use crate::quantity::Quantity;
 
 /// An event on a node.
@@ -189,14 +189,14 @@ impl MemoryHistory {
             MemoryEvent::Allocate(index, place, affinity) => {
                 let pod = &self.pods[index];
                 match nth(pod, place) {
-                    Some(container) => granted(policy.allocate(state, affinity, pod, &container)),
+                    Some(container) => granted(allocate(policy, state, affinity, pod, &container)),
                     None => Vec::new(),
                 }
             }
             MemoryEvent::AllocatePod(index, affinity) => {
                 let pod = &self.pods[index];
                 match pod.pod_requests.is_some() {
-                    true => granted(policy.allocate_pod(state, affinity, pod)),
+                    true => granted(policy.allocate_pod(state, affinity, &demand(policy, pod))),
                     false => Vec::new(),
                 }
             }
@@ -361,7 +361,7 @@ proptest! {
         let affinity = Hint { mask: affinity.0.and(lowest), preferred: affinity.1 };
         let mut state = before.clone();
         for container in pod.all_containers() {
-            if let Ok(grant) = policy.allocate(&state, affinity, &pod, container) {
+            if let Ok(grant) = allocate(&policy, &state, affinity, &pod, container) {
                 state.apply(&grant.edits).expect("made for this table");
             }
         }
@@ -384,8 +384,10 @@ proptest! {
         let state = history.play(&policy, |_, _, _| Ok(()))?;
         for pod in &history.pods {
             for container in pod.all_containers() {
-                let requested = container_memory(pod, container, PodLevel::Managed).expect("whole bytes");
-                let reusable = ReusableMemory::of_container(&state, pod, container, fidelity);
+                let demand = demand(&policy, pod);
+                let requested = demand.container_memory(container).expect("whole bytes");
+                let own = PodMemory::before(&state, &demand, &container.name);
+                let reusable = ReusableMemory::of_container(&state, &pod.uid, &own, fidelity);
                 let search = MemoryHintSearch { state: &state, requested: &requested, reusable: reusable.clone() };
                 let family = search.family();
                 let list = family.as_ref().map_or_else(Vec::new, Family::list);
@@ -414,7 +416,7 @@ fn sixty_four_nodes_are_answered_without_listing_masks() {
     let policy = policy(&machine, 0, PodLevel::Ignored, Fidelity::Sound);
     let state = policy.initial_state();
     let wide = pod("p", vec![], vec![container("c", 2000, Some(1024 * 30))]);
-    let hints = policy.container_hints(&state, &wide, &wide.containers[0]);
+    let hints = hints(&policy, &state, &wide, &wide.containers[0]);
     let [
         (_, ResourceHints::Family(pages)),
         (_, ResourceHints::Family(memory)),
@@ -424,16 +426,7 @@ fn sixty_four_nodes_are_answered_without_listing_masks() {
     };
     assert_eq!(pages, memory);
     assert_eq!(memory.preference, Preference::Width(20));
-    let grant = policy
-        .allocate(
-            &state,
-            Hint {
-                mask: None,
-                preferred: true,
-            },
-            &wide,
-            &wide.containers[0],
-        )
+    let grant = allocate(&policy, &state, Hint::ANY, &wide, &wide.containers[0])
         .expect("half the machine is enough");
     let placed = grant.placed.and_then(|hint| hint.mask).expect("placed");
     assert_eq!(placed.len(), 20);

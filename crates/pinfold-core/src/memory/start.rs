@@ -16,6 +16,7 @@ use crate::node_set::NodeId;
 
 /// Why a restored table is invalid. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemoryStartError {
     /// There are blocks but no NUMA nodes.
     #[error("[memorymanager] machine state can not be empty when it has memory assignments")]
@@ -59,6 +60,7 @@ fn name(container: &Option<ContainerName>) -> &str {
 
 /// The first difference between a restored table and the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TableDifference {
     /// The set of NUMA nodes.
     Nodes,

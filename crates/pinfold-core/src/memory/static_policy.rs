@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::edit::MemoryEdit;
 use super::reserved::{ReservationError, SystemReserved, initial_nodes};
+use super::reuse::PodMemory;
 use super::table::{MemoryState, NodeMemory};
 use super::transaction::MemoryTransaction;
-use crate::demand::{PodLevel, has_pod_level_resources};
+use crate::demand::{PodDemand, PodLevel};
 use crate::fidelity::Fidelity;
 use crate::machine::Machine;
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeId;
-use crate::pod::{Container, Pod};
-use crate::qos::QosClass;
+use crate::pod::Container;
 
 /// Allocates the memory of Guaranteed pods from NUMA nodes. Contains only settings; the table is a [`MemoryState`].
 #[derive(Clone, Debug)]
@@ -50,37 +50,23 @@ impl StaticMemory {
         }
     }
 
-    /// Whether the memory of this pod is managed: it is Guaranteed, and if it has pod-level resources these are
-    /// managed.
-    pub(super) fn manages(&self, pod: &Pod) -> bool {
-        QosClass::of(pod) == QosClass::Guaranteed
-            && (self.pod_level == PodLevel::Managed || !has_pod_level_resources(pod))
-    }
-
     /// Whether this is an init container that finished and released its memory: a later container of its pod holds
     /// memory, and it holds none. No memory is allocated for it then.
     pub(super) fn has_finished(
         &self,
-        state: &MemoryState,
-        pod: &Pod,
+        own: &PodMemory<'_>,
+        demand: &PodDemand<'_>,
         container: &Container,
     ) -> bool {
-        if self.fidelity.allocates_for_finished_init_containers()
-            || !pod.is_finishing_init(&container.name)
-            || state.blocks(&pod.uid, &container.name).is_some()
-        {
-            return false;
-        }
-        let mut later = pod
-            .all_containers()
-            .skip_while(|other| other.name != container.name);
-        later.any(|other| state.blocks(&pod.uid, &other.name).is_some())
+        !self.fidelity.allocates_for_finished_init_containers()
+            && own.later_container_holds_memory()
+            && demand.is_finishing_init(&container.name)
     }
 
     /// Whether the assignments of this pod with pod-level resources are kept as they are, as a whole or by container,
     /// even if the topology manager's scope has changed since.
-    pub(super) fn keeps_assignment(&self, pod: &Pod) -> bool {
-        self.pod_level.manages(pod) && !self.fidelity.allocates_pod_memory_again()
+    pub(super) fn keeps_assignment(&self, demand: &PodDemand<'_>) -> bool {
+        demand.is_managed_as_whole() && !self.fidelity.allocates_pod_memory_again()
     }
 
     /// Releases the memory of a container, if it holds any. Memory of a pod as a whole is released with its last

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::demand::NotWholeBytes;
-use crate::hint::ResourceHints;
+use crate::demand::{NotWholeBytes, PodDemand};
+use crate::hint::{Hint, ResourceHints};
 use crate::machine::{HugePages, MachineParts, NumaNode};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
+use crate::pod::{Container, Pod};
 use crate::quantity::Quantity;
 
 mod init_containers;
@@ -71,23 +72,40 @@ fn amounts(memory: u64, pages: Option<u64>) -> ResourceList {
 
 /// A container of a Guaranteed pod.
 pub(super) fn container(name: &str, memory: u64, pages: Option<u64>) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: amounts(memory, pages),
-        limits: amounts(memory, pages),
-    }
+    Container::guaranteed(name, amounts(memory, pages))
 }
 
 pub(super) fn pod(uid: &str, init: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: init,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init)
+}
+
+pub(super) fn demand<'p>(policy: &StaticMemory, pod: &'p Pod) -> PodDemand<'p> {
+    PodDemand::new(pod, policy.pod_level)
+}
+
+/// Allocates the memory of one container of a pod whose other containers are as in `state`.
+pub(super) fn allocate(
+    policy: &StaticMemory,
+    state: &MemoryState,
+    affinity: Hint,
+    pod: &Pod,
+    container: &Container,
+) -> Result<MemoryGrant, MemoryError> {
+    let demand = demand(policy, pod);
+    let mut own = PodMemory::before(state, &demand, &container.name);
+    policy.allocate(state, &mut own, affinity, &demand, container)
+}
+
+/// The hints of one container of a pod whose other containers are as in `state`.
+pub(super) fn hints(
+    policy: &StaticMemory,
+    state: &MemoryState,
+    pod: &Pod,
+    container: &Container,
+) -> MemoryHints {
+    let demand = demand(policy, pod);
+    let own = PodMemory::before(state, &demand, &container.name);
+    policy.container_hints(state, &own, &demand, container)
 }
 
 const FREE_CHOICE: Hint = Hint {
@@ -117,9 +135,7 @@ impl Bench {
 
     fn allocate(&mut self, pod: &Pod, name: &str, affinity: Hint) -> Result<NodeSet, MemoryError> {
         let container = pod.container(&name.into()).expect("a container of the pod");
-        let grant = self
-            .policy
-            .allocate(&self.state, affinity, pod, container)?;
+        let grant = allocate(&self.policy, &self.state, affinity, pod, container)?;
         self.state.apply(&grant.edits).expect("made for this table");
         Ok(self.state.nodes_of(&pod.uid, &name.into()))
     }

@@ -6,6 +6,7 @@ use super::{Amount, Quantity, QuantityFormat};
 
 /// Text that is not a quantity. The messages are Go's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QuantityError {
     /// An unexpected character.
     #[error(

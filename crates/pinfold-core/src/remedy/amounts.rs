@@ -22,6 +22,10 @@ pub(super) fn remedies(
     let slots = Slot::all(&ledger, pod);
     let mut found = Vec::new();
     for slot in &slots {
+        if trial.left == 0 {
+            trial.complete = false;
+            break;
+        }
         let less = candidates(&ledger, pod, slot);
         found.extend(nearest(
             &mut ledger,

@@ -7,13 +7,13 @@
 //!
 //! The sums are complete for machines of up to [`EVERY_SET`] nodes with memory and pods of up to [`EVERY_PART`] other
 //! containers with that type of memory. Beyond, single nodes, existing groups and the `k` largest nodes are used for
-//! every `k`, and the containers one by one and all together; a larger amount may exist then.
+//! every `k`, and the largest containers one by one and all together; a larger amount may exist then.
 
 use std::collections::BTreeSet;
 
 use super::amounts::Candidates;
 use super::request_change::Slot;
-use crate::demand;
+use crate::demand::PodDemand;
 use crate::ledger::Ledger;
 use crate::memory::NodeMemory;
 use crate::node_set::NodeSet;
@@ -23,6 +23,9 @@ use crate::pod::Pod;
 const EVERY_SET: usize = 8;
 /// Up to this number of other containers every choice of them is summed up.
 const EVERY_PART: usize = 4;
+/// The number of sizes of other containers that are used one by one, the largest first: the search stays linear in the
+/// containers of the pod.
+const MOST_PARTS: usize = 64;
 
 /// The amounts below the requested one at which the decision can change, largest first.
 pub(super) fn amounts(ledger: &Ledger, pod: &Pod, slot: &Slot) -> Candidates {
@@ -95,11 +98,11 @@ fn node_sums(ledger: &Ledger, slot: &Slot) -> (BTreeSet<u64>, bool) {
 
 /// Sums of the requests of other containers of the pod, and whether these are all choices of them.
 fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
-    let pod_level = ledger.rules().pod_level();
+    let demand = PodDemand::new(pod, ledger.rules().pod_level());
     let others = pod
         .all_containers()
         .filter(|other| slot.change.container.as_ref() != Some(&other.name));
-    let requested = |other| demand::container_memory(pod, other, pod_level).unwrap_or_default();
+    let requested = |other| demand.container_memory(other).unwrap_or_default();
     let amounts: Vec<u64> = others
         .filter_map(|other| requested(other).get(&slot.change.resource).copied())
         .filter(|&bytes| bytes > 0)
@@ -116,5 +119,7 @@ fn part_sums(ledger: &Ledger, pod: &Pod, slot: &Slot) -> (BTreeSet<u64>, bool) {
         return ((0..1_u32 << amounts.len()).map(choice).collect(), true);
     }
     let all = sum(&mut amounts.iter().copied());
-    (amounts.into_iter().chain([0, all]).collect(), false)
+    let sizes: BTreeSet<u64> = amounts.into_iter().collect();
+    let largest = sizes.into_iter().rev().take(MOST_PARTS);
+    (largest.chain([0, all]).collect(), false)
 }

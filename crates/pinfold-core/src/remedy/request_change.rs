@@ -2,11 +2,10 @@
 
 use super::{Alteration, RemedyScope, RemedySize, RequestChange};
 use crate::decision::ResourceManager;
-use crate::demand;
+use crate::demand::{self, PodDemand};
 use crate::ledger::Ledger;
 use crate::name::ResourceName;
 use crate::pod::{Container, Pod, ResourceList};
-use crate::qos::QosClass;
 use crate::quantity::Quantity;
 
 /// Memory amounts are proposed in steps of this many bytes.
@@ -27,26 +26,40 @@ impl Slot {
     /// All amounts of a pod that a manager of this ledger allocates, in the order of the pod.
     pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
         let mut slots = Vec::new();
-        let pod_level = ledger.rules().pod_level();
-        let whole = pod_level.manages(pod);
-        let ignored = demand::has_pod_level_resources(pod) && !whole;
-        let guaranteed = QosClass::of(pod) == QosClass::Guaranteed && !ignored;
+        let demand = PodDemand::new(pod, ledger.rules().pod_level());
+        let guaranteed = demand.is_guaranteed() && !demand.is_ignored();
         let has_cpus = guaranteed && ledger.rules().has_exclusive_cpus();
         let has_memory = guaranteed && !ledger.state().memory().nodes().is_empty();
-        if whole {
+        if demand.is_managed_as_whole() {
+            let parts = Pod {
+                pod_requests: None,
+                pod_limits: None,
+                ..pod.clone()
+            };
+            let parts = &demand::effective_requests(&parts);
             if has_cpus {
-                let cpus = demand::pod_cpus(pod, pod_level) as u64;
-                slots.extend(Slot::of_pod(pod, "cpu".into(), ResourceManager::Cpu, cpus));
+                let cpus = demand.pod_cpus() as u64;
+                slots.extend(Slot::of_pod(
+                    parts,
+                    "cpu".into(),
+                    ResourceManager::Cpu,
+                    cpus,
+                ));
             }
             if has_memory {
-                for (resource, bytes) in demand::pod_memory(pod, pod_level).unwrap_or_default() {
-                    slots.extend(Slot::of_pod(pod, resource, ResourceManager::Memory, bytes));
+                for (resource, bytes) in demand.pod_memory().unwrap_or_default() {
+                    slots.extend(Slot::of_pod(
+                        parts,
+                        resource,
+                        ResourceManager::Memory,
+                        bytes,
+                    ));
                 }
             }
         }
         for container in pod.all_containers() {
             if has_cpus {
-                let cpus = demand::container_cpus(pod, container, pod_level) as u64;
+                let cpus = demand.container_cpus(container) as u64;
                 slots.extend(Slot::of(
                     container,
                     "cpu".into(),
@@ -55,8 +68,7 @@ impl Slot {
                 ));
             }
             if has_memory {
-                let requested =
-                    demand::container_memory(pod, container, pod_level).unwrap_or_default();
+                let requested = demand.container_memory(container).unwrap_or_default();
                 for (resource, bytes) in requested {
                     slots.extend(Slot::of(
                         container,
@@ -107,19 +119,13 @@ impl Slot {
         })
     }
 
-    /// A pod-level amount: it must still cover the containers.
+    /// A pod-level amount: it must still cover what the containers request, `parts`.
     fn of_pod(
-        pod: &Pod,
+        parts: &ResourceList,
         resource: ResourceName,
         manager: ResourceManager,
         from: u64,
     ) -> Option<Slot> {
-        let parts = Pod {
-            pod_requests: None,
-            pod_limits: None,
-            ..pod.clone()
-        };
-        let parts = demand::effective_requests(&parts);
         let covered = parts.get(&resource).map_or(0, Quantity::value);
         let grain = match manager {
             ResourceManager::Memory if resource.as_str() == "memory" => MIB,

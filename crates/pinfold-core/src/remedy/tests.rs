@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::cpu_set::CpuId;
 use crate::decision::RejectionReason;
 use crate::device::{AdvertisedDevices, Device, NoPreference};
 use crate::fidelity::Fidelity;
 use crate::ledger::Rules;
-use crate::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
+use crate::machine::{HugePages, Machine, MachineParts, UniformMachine};
 use crate::memory::MemoryReservation;
-use crate::node_set::NodeId;
 use crate::pod::{Container, ResourceList};
 use crate::settings::Settings;
 
@@ -39,35 +37,22 @@ impl Dice {
 }
 
 fn machine(nodes: u32, cores: u32, threads: u32, memory: impl Fn(u32) -> u64) -> Machine {
-    let node = |id: u32| NumaNode {
-        id: NodeId::new(i64::from(id)).unwrap(),
-        memory: memory(id) * MIB,
-        hugepages: vec![HugePages {
+    let uniform = Machine::uniform(UniformMachine {
+        sockets: nodes,
+        nodes_per_socket: 1,
+        cores_per_node: cores,
+        threads_per_core: threads,
+        memory_per_node: 0,
+    });
+    let mut parts = MachineParts::from(uniform.unwrap());
+    for node in &mut parts.nodes {
+        node.memory = memory(node.id.get()) * MIB;
+        node.hugepages.push(HugePages {
             size_kib: 2048,
             count: 4,
-        }],
-        distances: Vec::new(),
-        cores: (0..cores)
-            .map(|core| {
-                let core = id * cores + core;
-                let thread = |thread| CpuId::new(core + thread * nodes * cores).unwrap();
-                Core {
-                    id: core,
-                    socket: id,
-                    die: None,
-                    l3: None,
-                    threads: (0..threads).map(thread).collect(),
-                }
-            })
-            .collect(),
-    };
-    Machine::new(MachineParts {
-        nodes: (0..nodes).map(node).collect(),
-        num_cpus: (nodes * cores * threads) as usize,
-        num_sockets: nodes as usize,
-        ..MachineParts::default()
-    })
-    .unwrap()
+        });
+    }
+    Machine::new(parts).unwrap()
 }
 
 fn list(rows: &[(&str, u64)]) -> ResourceList {
@@ -82,23 +67,11 @@ fn list(rows: &[(&str, u64)]) -> ResourceList {
 }
 
 fn container(name: &str, rows: &[(&str, u64)]) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: list(rows),
-        limits: list(rows),
-    }
+    Container::guaranteed(name, list(rows))
 }
 
 fn pod(uid: &str, containers: Vec<Container>) -> Arc<Pod> {
-    Arc::new(Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: Vec::new(),
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    })
+    Arc::new(Pod::new(uid, containers))
 }
 
 fn settings(policy: &str) -> Settings {

@@ -84,6 +84,7 @@ const MAX_NUMA_NODES: &str = "max-allowable-numa-nodes";
 
 /// Invalid options of the topology manager. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TopologyOptionError {
     /// Unknown option.
     #[error("unknown Topology Manager Policy option: {}", go_text::quoted(.0))]

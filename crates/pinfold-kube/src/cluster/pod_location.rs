@@ -15,11 +15,10 @@ use std::collections::BTreeMap;
 use pinfold_cluster::ClusterNode;
 use pinfold_cluster::node_topology::topology_manager::TopologyManagerConfig;
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::demand::{self, PodLevel};
+use pinfold_core::demand::{PodDemand, PodLevel, effective_requests};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 
@@ -80,17 +79,17 @@ impl PodHoldings {
     /// The resources that the kubelet's managers assign to a pod.
     #[must_use]
     pub fn of(pod: &PodObject) -> Self {
-        let guaranteed = QosClass::of(&pod.pod) == QosClass::Guaranteed;
-        let memory = match guaranteed {
-            true => demand::pod_memory(&pod.pod, PodLevel::default()).unwrap_or_default(),
+        let demand = PodDemand::new(&pod.pod, PodLevel::default());
+        let memory = match demand.is_guaranteed() {
+            true => demand.pod_memory().unwrap_or_default(),
             false => BTreeMap::new(),
         };
-        let requests = demand::effective_requests(&pod.pod);
+        let requests = effective_requests(&pod.pod);
         let devices = requests.iter().filter(|(name, amount)| {
             crate::pod::is_extended(name.as_str()) && amount.is_positive()
         });
         Self {
-            cpus: demand::pod_cpus(&pod.pod, PodLevel::default()),
+            cpus: demand.pod_cpus(),
             memory: memory.into_iter().filter(|(_, size)| *size > 0).collect(),
             devices: devices
                 .map(|(name, amount)| (name.clone(), u64::try_from(amount.value()).unwrap_or(0)))

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::machines::{container, cpus, even, fresh, nodes, pod, policy, sidecar};
-use crate::cpu::{CpuConfig, CpuError, CpuManager, CpuOptions, CpuState, OptionGates, StaticCpus};
+use super::machines::{container, cpus, demand, even, fresh, nodes, pod, policy, sidecar};
+use crate::cpu::{
+    CpuConfig, CpuError, CpuManager, CpuOptions, CpuState, OptionGates, PodCpus, StaticCpus,
+};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -23,13 +25,13 @@ const FULL: CpuOptions = CpuOptions {
 
 /// Allocates the CPUs of every container in order.
 fn admit(policy: &StaticCpus, state: &mut CpuState, pod: &Pod) -> Result<(), CpuError> {
-    let mut reusable = CpuSet::new();
+    let mut own = PodCpus::default();
     for container in pod.all_containers() {
-        let grant = policy.allocate(state, &reusable, None, pod, container)?;
+        let grant = policy.allocate(state, &own, None, &demand(pod), container)?;
         for edit in &grant.edits {
             state.apply(edit).unwrap();
         }
-        reusable = grant.reusable.unwrap_or(reusable);
+        own.record(&grant);
     }
     Ok(())
 }
@@ -99,8 +101,8 @@ fn cpus_that_another_pod_holds_by_now_are_reused_only_under_exact_fidelity() {
         .unwrap();
         assert_eq!(held(&state, "other", "c"), Some(cpus("2-3")));
         let late = pod("late", vec![], vec![container("c", "2")]);
-        let reusable = cpus("2-3");
-        let grant = policy.allocate(&state, &reusable, None, &late, &late.containers[0]);
+        let own = PodCpus::new(&state, &late.uid, cpus("2-3"));
+        let grant = policy.allocate(&state, &own, None, &demand(&late), &late.containers[0]);
         assert_eq!(grant.unwrap().cpus, Some(cpus(expected)));
     }
 }
@@ -116,7 +118,13 @@ fn cpus_come_from_the_affinity_first_and_then_from_other_nodes() {
     let state = fresh(&policy);
     let pod = pod("p", vec![], vec![container("c", "5")]);
     let on = |affinity| {
-        let grant = policy.allocate(&state, &CpuSet::new(), affinity, &pod, &pod.containers[0]);
+        let grant = policy.allocate(
+            &state,
+            &PodCpus::default(),
+            affinity,
+            &demand(&pod),
+            &pod.containers[0],
+        );
         grant.unwrap().cpus.unwrap()
     };
     assert_eq!(on(Some(nodes(&[1]))), cpus("1,4-7"));
@@ -129,7 +137,13 @@ fn full_pcpus_only_assigns_whole_cores() {
     let rejection = |policy: &StaticCpus, cpu| {
         let pod = pod("p", vec![], vec![container("c", cpu)]);
         let state = fresh(policy);
-        let grant = policy.allocate(&state, &CpuSet::new(), None, &pod, &pod.containers[0]);
+        let grant = policy.allocate(
+            &state,
+            &PodCpus::default(),
+            None,
+            &demand(&pod),
+            &pod.containers[0],
+        );
         grant
             .map(|grant| grant.cpus.unwrap())
             .map_err(|error| error.to_string())
@@ -151,7 +165,13 @@ fn a_core_split_by_a_reserved_cpu_is_assigned_only_under_exact_fidelity() {
         let state = fresh(&policy);
         let pod = pod("p", vec![], vec![container("c", "2")]);
         let affinity = Some(nodes(&[0]));
-        let grant = policy.allocate(&state, &CpuSet::new(), affinity, &pod, &pod.containers[0]);
+        let grant = policy.allocate(
+            &state,
+            &PodCpus::default(),
+            affinity,
+            &demand(&pod),
+            &pod.containers[0],
+        );
         assert_eq!(grant.unwrap().cpus, Some(cpus(expected)));
     }
 }
@@ -183,7 +203,12 @@ fn hints_are_as_narrow_as_an_empty_machine_allows() {
         other => panic!("{other:?}"),
     };
     let pod = pod("p", vec![], vec![container("c", "4")]);
-    let hints = policy.container_hints(&state, &CpuSet::new(), &pod, &pod.containers[0]);
+    let hints = policy.container_hints(
+        &state,
+        &PodCpus::default(),
+        &demand(&pod),
+        &pod.containers[0],
+    );
     let found: Vec<_> = listed(hints)
         .iter()
         .map(|hint| (hint.mask.unwrap(), hint.preferred))
@@ -204,7 +229,12 @@ fn cpus_that_the_machine_lacks_count_for_node_0_only_where_the_original_does() {
         let policy = policy(even(2, 2, 2, 2), CpuOptions::default(), "0", fidelity);
         let state = CpuState::restored(cpus("0-7,99"), BTreeMap::new(), BTreeMap::new());
         let pod = pod("p", vec![], vec![container("c", "4")]);
-        let hints = policy.container_hints(&state, &CpuSet::new(), &pod, &pod.containers[0]);
+        let hints = policy.container_hints(
+            &state,
+            &PodCpus::default(),
+            &demand(&pod),
+            &pod.containers[0],
+        );
         let ResourceHints::Family(family) = &hints.rows[0].1 else {
             panic!("{hints:?}");
         };
@@ -224,7 +254,7 @@ fn a_pod_without_whole_cpus_runs_in_the_shared_pool() {
     let mut state = fresh(&policy);
     let pod = pod("p", vec![], vec![container("c", "1500m")]);
     assert_eq!(
-        policy.pod_hints(&state, &CpuSet::new(), &pod),
+        policy.pod_hints(&state, &PodCpus::default(), &demand(&pod)),
         ProviderHints::none()
     );
     admit(&policy, &mut state, &pod).unwrap();

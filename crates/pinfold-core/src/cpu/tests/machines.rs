@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cpu::{CpuOptions, CpuReservation, CpuState, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuId, CpuList, CpuSet};
-use crate::demand::PodLevel;
+use crate::demand::{PodDemand, PodLevel};
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
@@ -95,6 +95,11 @@ pub(super) fn policy(
     StaticCpus::new(Arc::new(topology), settings).unwrap()
 }
 
+/// The demand of a pod under the gate that [`policy`] has on.
+pub(super) fn demand(pod: &Pod) -> PodDemand<'_> {
+    PodDemand::new(pod, PodLevel::Managed)
+}
+
 /// The state of a machine without pods.
 pub(super) fn fresh(policy: &StaticCpus) -> CpuState {
     let mut state = CpuState::default();
@@ -114,28 +119,13 @@ pub(super) fn resources(cpu: &str) -> ResourceList {
 
 /// A container whose requests are its limits.
 pub(super) fn container(name: &str, cpu: &str) -> Container {
-    Container {
-        name: name.into(),
-        restartable: false,
-        requests: resources(cpu),
-        limits: resources(cpu),
-    }
+    Container::guaranteed(name, resources(cpu))
 }
 
 pub(super) fn sidecar(name: &str, cpu: &str) -> Container {
-    Container {
-        restartable: true,
-        ..container(name, cpu)
-    }
+    container(name, cpu).restartable()
 }
 
 pub(super) fn pod(uid: &str, init: Vec<Container>, containers: Vec<Container>) -> Pod {
-    Pod {
-        uid: uid.into(),
-        name: String::new(),
-        init_containers: init,
-        containers,
-        pod_requests: None,
-        pod_limits: None,
-    }
+    Pod::new(uid, containers).with_init(init)
 }

@@ -1,8 +1,8 @@
 //! Pods with pod-level resources.
 
-use super::machines::{container, cpus, even, fresh, pod, policy, resources, sidecar};
-use crate::cpu::{CpuOptions, CpuState, StaticCpus};
-use crate::cpu_set::CpuSet;
+use super::machines::{container, cpus, demand, even, fresh, pod, policy, resources, sidecar};
+use crate::cpu::{CpuOptions, CpuState, PodCpus, StaticCpus};
+use crate::decision::RejectionReason;
 use crate::fidelity::Fidelity;
 use crate::hint::ResourceHints;
 use crate::pod::{Container, Pod};
@@ -29,7 +29,11 @@ fn static_cpus(fidelity: Fidelity) -> StaticCpus {
 }
 
 fn admit(policy: &StaticCpus, state: &mut CpuState, pod: &Pod) {
-    for edit in &policy.allocate_pod(state, None, pod).unwrap().edits {
+    for edit in &policy
+        .allocate_pod(state, None, &demand(pod))
+        .unwrap()
+        .edits
+    {
         state.apply(edit).unwrap();
     }
 }
@@ -79,10 +83,13 @@ fn the_shared_pool_of_a_pod_must_not_be_empty() {
     let policy = static_cpus(Fidelity::Sound);
     let state = fresh(&policy);
     let rejection = |pod: &Pod| {
-        let hints = policy.pod_hints(&state, &CpuSet::new(), pod);
+        let hints = policy.pod_hints(&state, &PodCpus::default(), &demand(pod));
         assert_eq!(hints.rows[0].1, ResourceHints::Unsatisfiable);
-        let rejection = policy.allocate_pod(&state, None, pod).unwrap_err();
-        assert_eq!(rejection.error.reason(), "EmptyPodSharedPoolError");
+        let rejection = policy.allocate_pod(&state, None, &demand(pod)).unwrap_err();
+        assert_eq!(
+            rejection.error.reason(),
+            RejectionReason::EmptyPodSharedPoolError
+        );
         rejection.to_string()
     };
     let later = whole("2", vec![], vec![container("app", "2"), sharing("log")]);
@@ -117,9 +124,12 @@ fn a_pod_that_cannot_be_divided_leaves_no_edits_except_under_exact_fidelity() {
     for (fidelity, edits) in [(Fidelity::Exact, 2), (Fidelity::Sound, 0)] {
         let policy = static_cpus(fidelity);
         let rejection = policy
-            .allocate_pod(&fresh(&policy), None, &pod)
+            .allocate_pod(&fresh(&policy), None, &demand(&pod))
             .unwrap_err();
         assert_eq!(rejection.left_behind.len(), edits);
-        assert_eq!(rejection.error.reason(), "UnexpectedAdmissionError");
+        assert_eq!(
+            rejection.error.reason(),
+            RejectionReason::UnexpectedAdmissionError
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::machines::{CoreShape, container, fresh, pod, policy, sidecar, topology};
+use super::machines::{CoreShape, container, demand, fresh, pod, policy, sidecar, topology};
 use crate::cpu::{
-    CpuEdit, CpuError, CpuOptions, CpuSortingStrategy, CpuState, PackingOptions, StaticCpus,
-    TakeError, take_distributed, take_packed,
+    CpuEdit, CpuError, CpuOptions, CpuSortingStrategy, CpuState, PackingOptions, PodCpus,
+    StaticCpus, TakeError, take_distributed, take_packed,
 };
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
@@ -83,13 +83,13 @@ impl Node {
     }
 
     fn admit(&mut self, pod: &Pod, affinity: Option<NodeSet>) -> Result<(), CpuError> {
-        let mut reusable = CpuSet::new();
+        let mut own = PodCpus::default();
         for container in pod.all_containers() {
-            let (state, available) = (&self.state, &reusable);
+            let state = &self.state;
             let grant = self
                 .policy
-                .allocate(state, available, affinity, pod, container)?;
-            reusable = grant.reusable.unwrap_or(reusable);
+                .allocate(state, &own, affinity, &demand(pod), container)?;
+            own.record(&grant);
             self.apply(grant.edits);
         }
         Ok(())
@@ -216,9 +216,9 @@ proptest! {
         state.apply(&shared).unwrap();
         let pod = pod("p", vec![], vec![container("c", &count.to_string())]);
         let ProviderHints { rows } =
-            policy.container_hints(&state, &CpuSet::new(), &pod, &pod.containers[0]);
+            policy.container_hints(&state, &PodCpus::default(), &demand(&pod), &pod.containers[0]);
         let allocate = |affinity| {
-            policy.allocate(&state, &CpuSet::new(), affinity, &pod, &pod.containers[0])
+            policy.allocate(&state, &PodCpus::default(), affinity, &demand(&pod), &pod.containers[0])
         };
         match &rows[0].1 {
             ResourceHints::Family(family) => {

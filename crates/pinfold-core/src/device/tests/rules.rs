@@ -42,7 +42,6 @@ fn choose(
         container: &pod.containers[0],
         affinity,
         reusable: &ReusableDevices::from(DevicesByResource::from([(gpu(), set(left))])),
-        already_running: false,
     };
     devices_to_allocate(pool, state, request, &gpu(), gpus, plugin)
         .map_err(|error| error.to_string())
@@ -278,23 +277,6 @@ fn rejections_have_the_kubelets_messages() {
                 .to_owned()
         )
     );
-}
-
-#[test]
-fn a_container_found_running_keeps_its_devices() {
-    let pod = pod("pod", vec![], vec![container("c", 1)]);
-    let mut state = DeviceState::default();
-    assign(&mut state, "pod", "c", "a0");
-    let request = DeviceRequest {
-        pod: &pod,
-        container: &pod.containers[0],
-        affinity: None,
-        reusable: &ReusableDevices::default(),
-        already_running: true,
-    };
-    let unregistered = DevicePool::new(nodes(&[0]));
-    let grant = allocate(&unregistered, &state, request, &mut NoPreference);
-    assert_eq!(grant, Ok(DeviceGrant::default()));
 }
 
 #[test]

@@ -10,10 +10,12 @@ fn groups_decide_which_masks_are_hints() {
     bench.fill("wide", 12, &[1, 2]);
     let hints = |memory: u64| {
         let requesting = pod("new", vec![], vec![container("c", memory, None)]);
-        let found =
-            bench
-                .policy
-                .container_hints(&bench.state, &requesting, &requesting.containers[0]);
+        let found = super::hints(
+            &bench.policy,
+            &bench.state,
+            &requesting,
+            &requesting.containers[0],
+        );
         masks(&found)
     };
     let one = vec![
@@ -167,7 +169,9 @@ fn only_guaranteed_pods_are_managed() {
         bench.allocate(&burstable, "c", Hint::ANY),
         Ok(NodeSet::EMPTY)
     );
-    let hints = bench.policy.pod_hints(&bench.state, &burstable);
+    let hints = bench
+        .policy
+        .pod_hints(&bench.state, &demand(&bench.policy, &burstable));
     assert_eq!(hints, MemoryHints::unmanaged());
 }
 

@@ -29,7 +29,7 @@ fn pod_level_memory_is_divided_and_released_with_the_last_container() {
     let pod = pod_level_pod();
     let grant = bench
         .policy
-        .allocate_pod(&bench.state, Hint::ANY, &pod)
+        .allocate_pod(&bench.state, Hint::ANY, &demand(&bench.policy, &pod))
         .expect("fits");
     bench
         .state
@@ -52,9 +52,11 @@ fn pod_level_memory_is_allocated_once() {
     for (fidelity, expected) in [(Fidelity::Exact, 20), (Fidelity::Sound, 10)] {
         let mut bench = Bench::on(&machine, PodLevel::Managed, fidelity);
         for _ in 0..2 {
-            let grant = bench
-                .policy
-                .allocate_pod(&bench.state, Hint::ANY, &pod_level_pod());
+            let grant = bench.policy.allocate_pod(
+                &bench.state,
+                Hint::ANY,
+                &demand(&bench.policy, &pod_level_pod()),
+            );
             bench
                 .state
                 .apply(&grant.expect("fits").edits)
@@ -76,7 +78,7 @@ fn hugepages_that_only_a_container_requests_are_allocated_too() {
         let mut bench = Bench::on(&machine, PodLevel::Managed, fidelity);
         let grant = bench
             .policy
-            .allocate_pod(&bench.state, Hint::ANY, &pod)
+            .allocate_pod(&bench.state, Hint::ANY, &demand(&bench.policy, &pod))
             .expect("fits");
         bench
             .state
@@ -108,10 +110,14 @@ fn the_shared_pool_of_a_pod_must_not_be_empty() {
     let machine = machine(&[(0, 41, None)]);
     let bench = Bench::on(&machine, PodLevel::Managed, Fidelity::Sound);
     let rejected = |pod: &Pod| {
-        let hints = bench.policy.pod_hints(&bench.state, pod);
+        let hints = bench
+            .policy
+            .pod_hints(&bench.state, &demand(&bench.policy, pod));
         let cannot = (memory_resource(), ResourceHints::Unsatisfiable);
         assert_eq!(hints.hints.rows.as_slice(), [cannot]);
-        let grant = bench.policy.allocate_pod(&bench.state, Hint::ANY, pod);
+        let grant = bench
+            .policy
+            .allocate_pod(&bench.state, Hint::ANY, &demand(&bench.policy, pod));
         grant.expect_err("rejected").to_string()
     };
     let mut app = pod_level_pod();
@@ -155,7 +161,10 @@ fn assignments_are_kept_when_the_scope_changes() {
         }
     };
     let as_a_whole = |bench: &mut Bench| {
-        let grant = bench.policy.allocate_pod(&bench.state, FREE_CHOICE, &pod);
+        let grant =
+            bench
+                .policy
+                .allocate_pod(&bench.state, FREE_CHOICE, &demand(&bench.policy, &pod));
         let edits = grant.expect("fits").edits;
         bench.state.apply(&edits).expect("made for this table");
     };

@@ -7,11 +7,7 @@ fn the_hints_of_a_restarted_container_are_the_nodes_it_has() {
     let requesting = pod("p", vec![], vec![container("c", 12, None)]);
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     bench.allocate(&requesting, "c", FREE_CHOICE).expect("free");
-    let hints = |pod: &Pod| {
-        bench
-            .policy
-            .container_hints(&bench.state, pod, &pod.containers[0])
-    };
+    let hints = |pod: &Pod| super::hints(&bench.policy, &bench.state, pod, &pod.containers[0]);
     assert_eq!(masks(&hints(&requesting)), [(vec![0, 1], true)]);
     let resized = pod("p", vec![], vec![container("c", 13, None)]);
     assert_eq!(hints(&resized).basis, MemoryBasis::HeldDiffers);
@@ -53,15 +49,15 @@ fn a_table_that_contradicts_the_machine_is_rejected() {
 fn a_stale_edit_is_rejected() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Sound);
     let requesting = pod("p", vec![], vec![container("c", 3, None)]);
-    let grant = bench
-        .policy
-        .allocate(
-            &bench.state,
-            FREE_CHOICE,
-            &requesting,
-            &requesting.containers[0],
-        )
-        .expect("free");
+    let container = &requesting.containers[0];
+    let grant = allocate(
+        &bench.policy,
+        &bench.state,
+        FREE_CHOICE,
+        &requesting,
+        container,
+    )
+    .expect("free");
     bench.fill("faster", 1, &[0]);
     let before = bench.state.clone();
     let stale = bench
@@ -76,15 +72,15 @@ fn a_stale_edit_is_rejected() {
 fn edits_and_tables_survive_serialization() {
     let mut bench = Bench::new(&[10, 10], Fidelity::Exact);
     let requesting = pod("p", vec![container("i", 3, None)], vec![]);
-    let grant = bench
-        .policy
-        .allocate(
-            &bench.state,
-            FREE_CHOICE,
-            &requesting,
-            &requesting.init_containers[0],
-        )
-        .expect("free");
+    let container = &requesting.init_containers[0];
+    let grant = allocate(
+        &bench.policy,
+        &bench.state,
+        FREE_CHOICE,
+        &requesting,
+        container,
+    )
+    .expect("free");
     let text = serde_json::to_string(&grant.edits).expect("plain data");
     let read: Vec<MemoryEdit> = serde_json::from_str(&text).expect("just written");
     assert_eq!(read, grant.edits);

@@ -1,0 +1,128 @@
+//! The device manager as a hint provider.
+
+use super::{AllocationError, HintProvider, PodInAdmission};
+use crate::decision::{RejectionReason, ResourceManager};
+use crate::demand;
+use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation};
+use crate::explanation::{Cause, NodeFacts, ResourceFacts};
+use crate::hint::{Hint, ProviderHints};
+use crate::ledger::transaction::LedgerTransaction;
+use crate::name::PodUid;
+use crate::node_set::NodeSet;
+use crate::pod::Container;
+
+/// Devices of device plugins. Does not support pod-level resources.
+#[derive(Debug)]
+pub(super) struct DeviceProvider;
+
+impl HintProvider for DeviceProvider {
+    fn hints(
+        &self,
+        transaction: &LedgerTransaction<'_>,
+        pod: &PodInAdmission<'_>,
+        container: Option<&Container>,
+    ) -> ProviderHints {
+        let (pool, state) = (&transaction.state.pool, &transaction.state.devices);
+        let spec = pod.demand.pod();
+        match container {
+            Some(container) => device::container_hints(pool, state, spec, container, &pod.devices),
+            None => device::pod_hints(pool, state, spec),
+        }
+    }
+
+    fn facts(
+        &self,
+        transaction: &LedgerTransaction<'_>,
+        pod: &PodInAdmission<'_>,
+        container: Option<&Container>,
+    ) -> Vec<ResourceFacts> {
+        let whole;
+        let limits = match container {
+            Some(container) => &container.limits,
+            None => {
+                whole = demand::effective_limits(pod.demand.pod());
+                &whole
+            }
+        };
+        let pool = &transaction.state.pool;
+        let mut all = Vec::new();
+        for (resource, amount) in limits {
+            let Some(devices) = pool.devices(resource) else {
+                continue;
+            };
+            let mut free = pool.available(&transaction.state.devices, resource);
+            if container.is_some() {
+                free.extend(pod.devices.of(resource).into_iter().flatten().cloned());
+            }
+            let mut facts = ResourceFacts {
+                nodes: pool
+                    .nodes()
+                    .iter()
+                    .map(|node| NodeFacts::new(node, 0, 0))
+                    .collect(),
+                ..ResourceFacts::new(
+                    resource.clone(),
+                    ResourceManager::Device,
+                    u64::try_from(amount.value()).unwrap_or(0),
+                )
+            };
+            for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
+                let free = u64::from(free.contains(id));
+                facts.total += 1;
+                facts.free += free;
+                let near: NodeSet = device.nodes() & pool.nodes();
+                for node in facts
+                    .nodes
+                    .iter_mut()
+                    .filter(|node| near.contains(node.node))
+                {
+                    node.total += 1;
+                    node.free += free;
+                }
+                if near.is_empty() {
+                    facts.without_topology.total += 1;
+                    facts.without_topology.free += free;
+                }
+            }
+            all.push(facts);
+        }
+        all
+    }
+
+    fn allocate<'p>(
+        &self,
+        transaction: &mut LedgerTransaction<'_>,
+        pod: &mut PodInAdmission<'p>,
+        container: &'p Container,
+        hint: Hint,
+        plugins: &mut dyn PreferredAllocation,
+    ) -> Result<(), AllocationError> {
+        let state = &*transaction.state;
+        let request = DeviceRequest {
+            pod: pod.demand.pod(),
+            container,
+            affinity: hint.mask,
+            reusable: &pod.devices,
+        };
+        let grant = device::allocate(&state.pool, &state.devices, request, plugins)?;
+        transaction.devices(grant.edits);
+        let devices = &transaction.state.devices;
+        pod.devices.add(&pod.demand, container, devices);
+        Ok(())
+    }
+
+    fn release(&self, transaction: &mut LedgerTransaction<'_>, pod: &PodUid) {
+        let edits = transaction.state.devices.remove_pod(pod);
+        transaction.devices(edits);
+    }
+}
+
+impl From<DeviceError> for AllocationError {
+    fn from(error: DeviceError) -> Self {
+        Self {
+            manager: ResourceManager::Device,
+            reason: RejectionReason::UnexpectedAdmissionError,
+            cause: Cause::Device(error),
+        }
+    }
+}
