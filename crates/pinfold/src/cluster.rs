@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_cluster::koordinator::amounts::Amounts;
-use pinfold_cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
+use pinfold_cluster::{Cluster, ClusterNode, NodeView, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
@@ -27,9 +27,6 @@ use pinfold_terminal::{Failure, Source};
 use crate::args::{ClusterArgs, NodeArgs, THIS};
 use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
-
-/// The most pods of a node whose object does not say: the kubelet's default.
-const DEFAULT_MAX_PODS: i64 = 110;
 
 /// The nodes of a cluster, and who decides about their pods.
 pub(crate) struct SimulatedCluster {
@@ -216,6 +213,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
         capacity: ResourceList::new(),
         allocatable: ResourceList::new(),
         unschedulable: false,
+        taints: Vec::new(),
         at: None,
     }
 }
@@ -350,22 +348,14 @@ fn kubelet_like(
     ))
 }
 
-/// The allocatable resources of a node on such a machine.
+/// The allocatable resources of a node on such a machine, as quantities.
 fn allocatable(like: &SimulatedNode) -> ResourceList {
-    let machine = like.machine();
-    let mut list = ResourceList::new();
-    let cpus = machine.online() - &like.rules.reserved_cpus();
-    list.insert("cpu".into(), whole(cpus.len() as u64));
-    for row in like.ledger().occupancy().memory {
-        *list.entry(row.resource).or_default() += whole(row.allocatable);
-    }
-    for (resource, offer) in &like.offers {
-        list.insert(resource.clone(), whole(offer.len() as u64));
-    }
-    list.insert(PODS.into(), DEFAULT_MAX_PODS.into());
-    list
-}
-
-fn whole(amount: u64) -> Quantity {
-    i64::try_from(amount).unwrap_or(i64::MAX).into()
+    let quantity = |name: &str, amount: i64| match name {
+        CPU => Quantity::milli(amount),
+        _ => Quantity::from(amount),
+    };
+    let amounts = like.allocatable.iter();
+    amounts
+        .map(|(name, amount)| (name.clone(), quantity(name.as_str(), amount)))
+        .collect()
 }
