@@ -152,7 +152,9 @@ impl AdmissionNode {
         }))
     }
 
-    fn violated_constraint(&self, pod: &AdmissionRequest) -> Option<KubeletRejection> {
+    /// The first predicate about something else than resources that rejects the pod.
+    #[must_use]
+    pub fn violated_constraint(&self, pod: &AdmissionRequest) -> Option<KubeletRejection> {
         if let Some(node) = &self.constraints {
             if !node.is_selected_by(&pod.constraints) {
                 return Some(KubeletRejection::NodeAffinity);

@@ -82,6 +82,18 @@ pub fn unavailable(nodes: impl IntoIterator<Item = Vec<String>>) -> String {
 }
 
 impl AdmissionNode {
+    /// The first constraint that excludes the node; `None` if only gates or resources can prevent that the pod is bound.
+    #[must_use]
+    pub fn mismatch(&self, pod: &AdmissionRequest) -> Option<NodeMismatch> {
+        match &self.constraints {
+            Some(node) => node.mismatch(&pod.constraints, &self.ports),
+            None => {
+                let port = self.ports.conflict(&pod.constraints.host_ports)?;
+                Some(NodeMismatch::HostPort(port.clone()))
+            }
+        }
+    }
+
     /// Whether kube-scheduler would bind the pod to this node, which it does not know the NUMA nodes of.
     ///
     /// # Errors
@@ -91,14 +103,7 @@ impl AdmissionNode {
         if !gates.is_empty() {
             return Err(Unschedulable::Gated(gates.clone()));
         }
-        let mismatch = match &self.constraints {
-            Some(node) => node.mismatch(&pod.constraints, &self.ports),
-            None => {
-                let port = self.ports.conflict(&pod.constraints.host_ports);
-                port.map(|port| NodeMismatch::HostPort(port.clone()))
-            }
-        };
-        if let Some(mismatch) = mismatch {
+        if let Some(mismatch) = self.mismatch(pod) {
             return Err(Unschedulable::Mismatch(mismatch));
         }
         let requests = self.known_requests(pod);
