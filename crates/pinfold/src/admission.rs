@@ -116,8 +116,18 @@ impl From<KubeletRejection> for OutsideRejection {
 pub(crate) struct NotSimulated {
     /// The field.
     what: &'static str,
-    /// The pods that have it.
+    /// The pods that have it; empty if it is about the node.
     pods: Vec<String>,
+}
+
+impl NotSimulated {
+    /// The state files of a kubelet list only pods with exclusive CPUs, memory or devices.
+    pub(crate) fn of_state_files() -> Self {
+        Self {
+            what: "the requests of pods that the state files do not list",
+            pods: Vec::new(),
+        }
+    }
 }
 
 impl NodeAdmission {
@@ -193,11 +203,9 @@ pub(crate) fn allocated(ledger: &Ledger, decision: &Decision) -> Amounts {
     if assigned.all(|container| container.devices.is_empty()) {
         return allocated;
     }
-    for device in ledger.occupancy().devices {
-        if device.holder.is_some() {
-            let count = allocated.get(device.resource.as_str());
-            allocated.set(&device.resource, count.saturating_add(1));
-        }
+    for (resource, devices) in ledger.state().devices().in_use() {
+        let count = i64::try_from(devices.len()).unwrap_or(i64::MAX);
+        allocated.set(&resource, count);
     }
     allocated
 }
@@ -227,7 +235,10 @@ pub(crate) fn not_simulated_text(found: &[NotSimulated]) -> String {
         if pods.len() > NAMED {
             names.push(format!("{} more", grouped(pods.len() - NAMED)));
         }
-        let line = format!("{what} of {}", names.join(", "));
+        let line = match names.is_empty() {
+            true => (*what).to_owned(),
+            false => format!("{what} of {}", names.join(", ")),
+        };
         text.push_str(&paragraph("not simulated: ", &line, 2, width()));
     }
     text

@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::{
-    Cluster, ClusterNode, Dialect, NodeRejection, PlaceError, Placement, PodRequest, Shortage,
+    Cluster, Dialect, NodeRejection, PlaceError, Placement, PodRequest, RejectionSummary, Shortage,
 };
 use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{NodeName, PodUid, ResourceName};
-use pinfold_kube::admission::{AdmissionRequest, KubeletRejection, unavailable};
+use pinfold_core::pod::Pod;
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest, KubeletRejection, unavailable};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 
@@ -214,42 +217,24 @@ impl SimulatedCluster {
         node: &NodeName,
     ) -> Result<(Placement, Vec<ResourceName>), NotPlaced> {
         let reject = |reason: NodeReason| NotPlaced::NoNode(vec![(node.clone(), reason)]);
-        let is_kubelet = match self.cluster.node(node).map(ClusterNode::dialect) {
-            Some(Dialect::Kubelet(_)) => true,
-            Some(_) => false,
-            None => return Err(reject(NodeReason::Rules(NodeRejection::UnknownNode))),
+        let Some(member) = self.cluster.node(node) else {
+            return Err(reject(NodeReason::Rules(NodeRejection::UnknownNode)));
         };
-        let Some(sums) = self.sums.get(node).filter(|_| is_kubelet) else {
-            let placed = self.cluster.place_on(ask, node);
-            let placement = placed.map_err(|error| NotPlaced::NoNode(reasons(error)))?;
-            self.count(node, ask.uid(), pod);
-            return Ok((placement, Vec::new()));
+        // Under a scheduler's name its plugin decides about all pods, bound or not.
+        let decider = self.reading.decider;
+        let is_kubelet = decider.is_kubelet() || decider == Decider::Pinfold;
+        let ledger = match member.dialect() {
+            Dialect::Kubelet(ledger) => Some(ledger.clone()),
+            _ => None,
         };
-        let ignored = sums.unlisted(pod);
-        let listed = without(ask, &ignored);
-        // The kubelet asks its managers first, and counts each device that they have allocated.
-        if let Some(Dialect::Kubelet(ledger)) = self.cluster.node(node).map(ClusterNode::dialect) {
-            let mut ledger = ledger.clone();
-            if let Ok(admission) = ledger.admit(listed.pod(), &mut NoPreference) {
-                let allocated = match admission.decision.is_admitted() {
-                    true => crate::admission::allocated(&ledger, &admission.decision),
-                    false => Amounts::new(),
-                };
-                if admission.decision.is_admitted()
-                    && let Err(rejection) = sums.predicates(pod, &allocated)
-                {
-                    return Err(reject(NodeReason::Predicate(rejection)));
-                }
-                if let Some(rejection) = admission.decision.rejection() {
-                    let rejection = NodeRejection::Kubelet(
-                        rejection.clone(),
-                        pinfold_cluster::RejectionSummary::of(&admission.decision).map(Box::new),
-                    );
-                    return Err(reject(NodeReason::Rules(rejection)));
-                }
-            }
+        let (mut ask, mut ignored) = (ask.clone(), Vec::new());
+        if let Some(sums) = self.sums.get(node).filter(|_| is_kubelet) {
+            ignored = sums.unlisted(pod);
+            ask = without(&ask, &ignored);
+            let checked = kubelet_admission(ledger, sums, pod, &ask);
+            checked.map_err(reject)?;
         }
-        let placed = self.cluster.place_on(&listed, node);
+        let placed = self.cluster.place_on(&ask, node);
         let placement = placed.map_err(|error| NotPlaced::NoNode(reasons(error)))?;
         self.count(node, ask.uid(), pod);
         Ok((placement, ignored))
@@ -304,6 +289,29 @@ impl SimulatedCluster {
     }
 }
 
+/// A kubelet's admission of a bound pod: its managers first, if the node's topology is known, then its predicates.
+fn kubelet_admission(
+    ledger: Option<Box<Ledger>>,
+    sums: &AdmissionNode,
+    pod: &AdmissionRequest,
+    ask: &PodRequest,
+) -> Result<(), NodeReason> {
+    let mut allocated = Amounts::new();
+    if let Some(mut ledger) = ledger
+        && let Ok(admission) = ledger.admit(ask.pod(), &mut NoPreference)
+    {
+        let decision = admission.decision;
+        if let Some(rejection) = decision.rejection() {
+            let summary = RejectionSummary::of(&decision).map(Box::new);
+            let rejection = NodeRejection::Kubelet(rejection.clone(), summary);
+            return Err(NodeReason::Rules(rejection));
+        }
+        allocated = crate::admission::allocated(&ledger, &decision);
+    }
+    let checked = sums.predicates(pod, &allocated);
+    checked.map_err(NodeReason::Predicate)
+}
+
 /// The reasons of a failed placement.
 fn reasons(error: PlaceError) -> Vec<(NodeName, NodeReason)> {
     match error {
@@ -321,7 +329,7 @@ fn without(ask: &PodRequest, resources: &[ResourceName]) -> PodRequest {
         return ask.clone();
     }
     let names: BTreeSet<&ResourceName> = resources.iter().collect();
-    let mut pod = pinfold_core::pod::Pod::clone(ask.pod());
+    let mut pod = Pod::clone(ask.pod());
     for container in pod.init_containers.iter_mut().chain(&mut pod.containers) {
         container.requests.retain(|name, _| !names.contains(name));
         container.limits.retain(|name, _| !names.contains(name));

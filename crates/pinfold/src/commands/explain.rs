@@ -82,13 +82,15 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         }
         _ => None,
     };
+    let mut not_simulated = admission::not_simulated(&sums, [(name.as_str(), &request)]);
+    not_simulated.extend((args.running.state.as_ref()).map(|_| NotSimulated::of_state_files()));
     let answer = NodeAnswer {
         found: &found,
         ignored: match rejection.is_none() && found.decision.is_admitted() {
             true => sums.unlisted(&request),
             false => Vec::new(),
         },
-        not_simulated: admission::not_simulated(&sums, [(name.as_str(), &request)]),
+        not_simulated,
         rejection: rejection.as_ref(),
         as_pinfold: as_pinfold.as_ref(),
     };
