@@ -89,7 +89,7 @@ fn kubelet(ledger: &Ledger, node: &ClusterNode) -> NodeView {
     let index = occupancy.holders.len();
     let devices = ledger.state().devices();
     let mut holds_devices = false;
-    for device in occupancy.devices.iter_mut() {
+    for device in &mut occupancy.devices {
         if device.holder.is_none()
             && devices.is_in_use(&device.resource, &device.id.as_str().into())
         {

@@ -41,7 +41,7 @@ impl Unschedulable {
             Unschedulable::Insufficient(short) => {
                 let amounts = |short: &Shortage| format!("{}: {}", short.resource, short.amounts());
                 let texts: Vec<String> = short.iter().map(amounts).collect();
-                texts.join(", ")
+                texts.join("; ")
             }
             Unschedulable::Mismatch(NodeMismatch::Taint(taint)) => format!("taint {taint}"),
             Unschedulable::Mismatch(NodeMismatch::HostPort(port)) => format!("port {port}"),

@@ -115,7 +115,7 @@ impl NodeReason {
         let message = unavailable(counted);
         Some(match amounts.is_empty() {
             true => format!("Pending: {message}"),
-            false => format!("Pending: {message} ({})", amounts.join(", ")),
+            false => format!("Pending: {message} ({})", amounts.join("; ")),
         })
     }
 }
