@@ -93,7 +93,7 @@ pub use evaluation::{
 };
 pub use evaluation_cache::MAX_SHAPES;
 pub use node::{ClusterNode, Dialect, TopologyMatchNode, VolcanoNode};
-pub use node_resources_fit::{PODS, Shortage};
+pub use node_resources_fit::{PODS, Shortage, shortages};
 pub use node_view::NodeView;
 pub use place::{PlaceError, Placement, PlacementDetail};
 pub use pod_request::PodRequest;

@@ -40,5 +40,5 @@ pub mod volcano;
 pub use cluster::{
     CachedEvaluation, Cluster, ClusterNode, Dialect, Evaluation, Fit, FitScore, MAX_SHAPES,
     NodeEvaluation, NodeRejection, NodeView, PODS, PlaceError, Placement, PlacementDetail,
-    PodRequest, RankedNode, RejectionSummary, Shortage, TopologyMatchNode, VolcanoNode,
+    PodRequest, RankedNode, RejectionSummary, Shortage, TopologyMatchNode, VolcanoNode, shortages,
 };

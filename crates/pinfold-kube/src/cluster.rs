@@ -164,6 +164,7 @@ impl ClusterObjects {
                 capacity: list.clone(),
                 allocatable: list,
                 unschedulable: false,
+                taints: Vec::new(),
                 at: None,
             })
             .collect();

@@ -29,8 +29,8 @@ impl Inventory {
         let mut report = DiagnosticReport::new(document.file());
         let mut found = ClusterObjects::default();
         found.add(document, &mut report);
-        if document.kind() == "Node" {
-            let terms = NodeConstraints::read(document);
+        for node in &found.nodes {
+            let terms = NodeConstraints::of(node);
             self.nodes.insert(terms.name.clone(), terms);
         }
         let terms = PodConstraints::read(document);

@@ -16,6 +16,7 @@ use pinfold_core::pod::ResourceList;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
+use crate::admission::PodLimits;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::go::parse;
 use crate::go::quote::quoted;
@@ -58,6 +59,8 @@ pub struct KubeletSettings {
     pub system_reserved: ResourceList,
     /// `memory.available` of `evictionHard`; `None` if it is disabled.
     pub eviction_memory: Option<EvictionThreshold>,
+    /// `maxPods` and `podsPerCore`.
+    pub pod_limits: PodLimits,
     /// `featureGates` as written, including unknown ones.
     pub feature_gates: BTreeMap<String, bool>,
 }
@@ -77,6 +80,7 @@ impl Default for KubeletSettings {
             kube_reserved: ResourceList::new(),
             system_reserved: ResourceList::new(),
             eviction_memory: Some(EvictionThreshold::default()),
+            pod_limits: PodLimits::default(),
             feature_gates: BTreeMap::new(),
         }
     }
@@ -104,6 +108,8 @@ const FIELDS: &[&str] = &[
     "systemReservedCgroup",
     "evictionHard",
     "mergeDefaultEvictionSettings",
+    "maxPods",
+    "podsPerCore",
     "featureGates",
 ];
 
@@ -211,6 +217,7 @@ impl ConfigReader<'_> {
             kube_reserved: self.reserved("kubeReserved", report),
             system_reserved: self.reserved("systemReserved", report),
             eviction_memory: self.eviction_memory(report),
+            pod_limits: self.pod_limits(report),
             feature_gates,
         }
     }

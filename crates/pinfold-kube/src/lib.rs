@@ -16,9 +16,11 @@
 //! | the annotation with the resources of each pod, which our agent adds to a NodeResourceTopology | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
 //! | a snapshot of a cluster, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
+//! | kube-scheduler's filters and the kubelet's predicates | [`admission`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
+pub mod admission;
 pub mod annotation;
 pub mod api_object;
 pub mod cluster;

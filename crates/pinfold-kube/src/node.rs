@@ -7,6 +7,7 @@ use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position,
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
 use crate::meta::ObjectMeta;
+use crate::scheduling_constraints::{self, Taint};
 
 /// A node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct NodeObject {
     pub allocatable: ResourceList,
     /// Whether it is cordoned.
     pub unschedulable: bool,
+    /// Its taints.
+    pub taints: Vec<Taint>,
     /// The position of the object in its file.
     pub at: Option<Position>,
 }
@@ -53,6 +56,9 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
     let capacity = list("capacity");
     let allocatable = list("allocatable");
     let spec = object.get_map("spec", "a mapping", report);
+    let taints = spec
+        .as_ref()
+        .map(|spec| scheduling_constraints::taints(spec, report));
     let unschedulable = spec
         .and_then(|spec| spec.get("unschedulable"))
         .and_then(|field| field.boolean("true or false", report));
@@ -61,6 +67,7 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
         allocatable: allocatable.unwrap_or_else(|| capacity.clone()),
         capacity,
         unschedulable: unschedulable.unwrap_or(false),
+        taints: taints.unwrap_or_default(),
         at: document.at(),
         meta,
     })

@@ -5,12 +5,14 @@
 //! with its message.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
 
 use crate::diagnostic::{DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::manifest::{self, Document};
+use crate::scheduling_constraints::PodConstraints;
 
 pub(crate) mod aggregate;
 mod api_pod;
@@ -44,6 +46,8 @@ pub struct PodObject {
     pub priority: Option<i32>,
     /// The overhead of its runtime class, if the manifest has one.
     pub overhead: ResourceList,
+    /// Its constraints on nodes, and its scheduling status.
+    pub constraints: Arc<PodConstraints>,
     /// The object that creates it; `None` for a plain pod.
     pub owner: Option<Owner>,
     /// The position of the object in its file.

@@ -1,8 +1,8 @@
-//! Scheduling constraints other than resources: selectors, taints, cordons.
+//! Scheduling constraints other than resources: cordons, node names, taints, selectors, host ports.
 //!
 //! kube-scheduler checks these before resources. [`NodeConstraints::mismatch`] repeats its filters `NodeUnschedulable`,
-//! `NodeName`, `TaintToleration` and `NodeAffinity`; the constraints that are not checked are listed in
-//! [`PodConstraints::unchecked_fields`].
+//! `NodeName`, `TaintToleration`, `NodeAffinity` and `NodePorts`, in this order; the constraints that are not checked
+//! are listed in [`PodConstraints::unchecked_fields`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,23 +10,40 @@ use std::fmt;
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
+use crate::node::NodeObject;
 use crate::pod::PodPhase;
 use crate::pod::mirror::MIRROR;
 
+mod host_ports;
 mod selector;
 
+pub use host_ports::{HostPort, UsedPorts};
 pub use selector::Selector;
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The effect of a taint that keeps new pods away.
+const NO_SCHEDULE: &str = "NoSchedule";
+/// The effect of a taint that also evicts running pods.
+pub(crate) const NO_EXECUTE: &str = "NoExecute";
 
 /// A pod's constraints on nodes, and its scheduling status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodConstraints {
     /// The nodes it selects.
     pub selector: Selector,
+    /// The node it is bound to (`spec.nodeName`).
+    pub node_name: Option<String>,
     /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
+    /// The ports of the host that its app containers and sidecars use.
+    pub host_ports: Vec<HostPort>,
+    /// The operating system it is for (`spec.os.name`).
+    pub os: Option<String>,
+    /// The gates that keep it from being scheduled.
+    pub scheduling_gates: Vec<String>,
+    /// Whether it is the mirror of a static pod.
+    pub is_static: bool,
     /// Whether it has terminated: it no longer counts.
     pub finished: bool,
     /// Whether it is being deleted.
@@ -81,20 +98,42 @@ pub struct Toleration {
 pub enum NodeMismatch {
     /// The node is cordoned.
     Unschedulable,
+    /// The pod is bound to another node.
+    OtherNode,
     /// The node has a taint that the pod does not tolerate.
     Taint(Taint),
     /// The pod does not select the node.
     NotSelected,
+    /// A host port of the pod is in use on the node.
+    HostPort(HostPort),
 }
 
+impl NodeMismatch {
+    /// The reason in the words of kube-scheduler, equal for all nodes with the same kind of mismatch.
+    #[must_use]
+    pub fn scheduler_text(&self) -> &'static str {
+        match self {
+            NodeMismatch::Unschedulable => "node(s) were unschedulable",
+            NodeMismatch::OtherNode => "node(s) didn't match the requested node name",
+            NodeMismatch::Taint(_) => "node(s) had untolerated taint(s)",
+            NodeMismatch::NotSelected => "node(s) didn't match Pod's node affinity/selector",
+            NodeMismatch::HostPort(_) => {
+                "node(s) didn't have free ports for the requested pod ports"
+            }
+        }
+    }
+}
+
+/// The reason in the words of kube-scheduler, with the taint or the port.
 impl fmt::Display for NodeMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheduler_text())?;
         match self {
-            NodeMismatch::Unschedulable => f.write_str("cordoned: takes no new pods"),
-            NodeMismatch::Taint(taint) => {
-                write!(f, "taint {taint}, which the pod does not tolerate")
+            NodeMismatch::Taint(taint) => write!(f, " ({taint})"),
+            NodeMismatch::HostPort(port) => write!(f, " ({port})"),
+            NodeMismatch::Unschedulable | NodeMismatch::OtherNode | NodeMismatch::NotSelected => {
+                Ok(())
             }
-            NodeMismatch::NotSelected => f.write_str("not among the nodes that the pod selects"),
         }
     }
 }
@@ -121,7 +160,6 @@ impl PodConstraints {
     /// rejected them.
     #[must_use]
     pub fn read(document: &Document) -> Self {
-        let report = &mut DiagnosticReport::new(document.file());
         let object = document.root();
         let template = (object.get("spec"))
             .and_then(|spec| spec.get("template").or_else(|| spec.get("jobTemplate")))
@@ -129,9 +167,16 @@ impl PodConstraints {
                 Some(inner) => inner.get("spec"),
                 None => template.get("spec"),
             });
-        let Some(spec) = template.or_else(|| object.get("spec")) else {
-            return Self::default();
-        };
+        match template.or_else(|| object.get("spec")) {
+            Some(spec) => Self::of_spec(&spec, document),
+            None => Self::default(),
+        }
+    }
+
+    /// Reads a pod's `spec`; its status and owners are those of the document.
+    pub(crate) fn of_spec(spec: &FieldRef<'_>, document: &Document) -> Self {
+        let report = &mut DiagnosticReport::new(document.file());
+        let object = document.root();
         let meta = object.get("metadata");
         let meta = meta.as_ref();
         let status = object.get("status");
@@ -144,7 +189,14 @@ impl PodConstraints {
             .and_then(|meta| meta.get("annotations")?.get(MIRROR))
             .is_some();
         Self {
-            selector: Selector::read(&spec, report),
+            selector: Selector::read(spec, report),
+            node_name: text(spec, "nodeName", report),
+            host_ports: host_ports::read(spec, report),
+            os: (spec.get("os")).and_then(|os| text(&os, "name", report)),
+            scheduling_gates: (spec.get_list("schedulingGates", "a list", report).iter())
+                .filter_map(|gate| text(gate, "name", report))
+                .collect(),
+            is_static: mirrored,
             tolerations: (spec.get_list("tolerations", "a list", report).iter())
                 .map(|field| toleration(field, report))
                 .collect(),
@@ -157,73 +209,90 @@ impl PodConstraints {
                 || owned_by("Node")
                 || document.kind() == "DaemonSet",
             scheduler_message: status.and_then(|status| scheduler_message(&status, report)),
-            unchecked_fields: unchecked_fields(&spec, report),
+            unchecked_fields: unchecked_fields(spec, report),
         }
+    }
+
+    /// Whether the kubelet runs the pod without asking a scheduler: it names its node, or is static.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.node_name.is_some() || self.is_static
+    }
+
+    /// Whether the pod tolerates a taint.
+    fn tolerates(&self, taint: &Taint) -> bool {
+        self.tolerations.iter().any(|one| one.tolerates(taint))
     }
 }
 
+/// The text under `key`; `None` if it is missing or empty.
+fn text(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> Option<String> {
+    let found = field.get_text(key, "text", report)?;
+    (!found.is_empty()).then(|| found.to_owned())
+}
+
+/// The taints of a node's `spec`.
+pub(crate) fn taints(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<Taint> {
+    let taint = |field: &FieldRef<'_>, report: &mut DiagnosticReport| Taint {
+        key: text(field, "key", report).unwrap_or_default(),
+        value: text(field, "value", report).unwrap_or_default(),
+        effect: text(field, "effect", report).unwrap_or_default(),
+    };
+    let taints = spec.get_list("taints", "a list", report);
+    taints.iter().map(|field| taint(field, report)).collect()
+}
+
 impl NodeConstraints {
-    /// Reads a node.
+    /// The constraints of a node.
     #[must_use]
-    pub fn read(document: &Document) -> Self {
-        let report = &mut DiagnosticReport::new(document.file());
-        let object = document.root();
-        let text = |field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport| {
-            field
-                .get_text(key, "text", report)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let mut constraints = Self::default();
-        if let Some(meta) = object.get("metadata") {
-            constraints.name = text(&meta, "name", report);
-            if let Some(labels) = meta.get("labels") {
-                let labels = labels.members();
-                constraints.labels = labels
-                    .filter_map(|(key, value)| Some((key, value.text("text", report)?)))
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .collect();
-            }
+    pub fn of(node: &NodeObject) -> Self {
+        Self {
+            name: node.meta.name.clone(),
+            labels: node.meta.labels.clone(),
+            taints: node.taints.clone(),
+            unschedulable: node.unschedulable,
         }
-        if let Some(spec) = object.get("spec") {
-            let cordon = spec.get("unschedulable");
-            constraints.unschedulable = cordon
-                .and_then(|field| field.boolean("true or false", report))
-                .unwrap_or(false);
-            let taints = spec.get_list("taints", "a list", report);
-            constraints.taints = taints
-                .iter()
-                .map(|field| Taint {
-                    key: text(field, "key", report),
-                    value: text(field, "value", report),
-                    effect: text(field, "effect", report),
-                })
-                .collect();
-        }
-        constraints
     }
 
-    /// Why the pod cannot be scheduled here; `None` if only resources can prevent it.
+    /// Why the pod cannot be scheduled here, with these host ports in use; `None` if only resources can prevent it.
     #[must_use]
-    pub fn mismatch(&self, pod: &PodConstraints) -> Option<NodeMismatch> {
-        let tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| one.tolerates(taint));
+    pub fn mismatch(&self, pod: &PodConstraints, used: &UsedPorts) -> Option<NodeMismatch> {
         let cordon = Taint {
             key: UNSCHEDULABLE.to_owned(),
             value: String::new(),
-            effect: "NoSchedule".to_owned(),
+            effect: NO_SCHEDULE.to_owned(),
         };
-        if self.unschedulable && !tolerated(&cordon) {
+        if self.unschedulable && !pod.tolerates(&cordon) {
             return Some(NodeMismatch::Unschedulable);
         }
-        let hard = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-        let mut taints = self.taints.iter().filter(hard);
-        if let Some(taint) = taints.find(|taint| !tolerated(taint)) {
+        if !self.is_named_by(pod) {
+            return Some(NodeMismatch::OtherNode);
+        }
+        if let Some(taint) = self.untolerated(pod, &[NO_SCHEDULE, NO_EXECUTE]) {
             return Some(NodeMismatch::Taint(taint.clone()));
         }
-        match pod.selector.matches(&self.name, &self.labels) {
-            true => None,
-            false => Some(NodeMismatch::NotSelected),
+        if !self.is_selected_by(pod) {
+            return Some(NodeMismatch::NotSelected);
         }
+        let port = used.conflict(&pod.host_ports)?;
+        Some(NodeMismatch::HostPort(port.clone()))
+    }
+
+    /// Whether the pod is bound to this node or to none.
+    pub(crate) fn is_named_by(&self, pod: &PodConstraints) -> bool {
+        pod.node_name.as_ref().is_none_or(|name| *name == self.name)
+    }
+
+    /// Whether the pod's selector and node affinity allow this node.
+    pub(crate) fn is_selected_by(&self, pod: &PodConstraints) -> bool {
+        pod.selector.matches(&self.name, &self.labels)
+    }
+
+    /// The first taint with one of these effects that the pod does not tolerate.
+    pub(crate) fn untolerated(&self, pod: &PodConstraints, effects: &[&str]) -> Option<&Taint> {
+        let is_hard = |taint: &&Taint| effects.contains(&taint.effect.as_str());
+        let mut taints = self.taints.iter().filter(is_hard);
+        taints.find(|taint| !pod.tolerates(taint))
     }
 }
 
@@ -253,19 +322,28 @@ fn scheduler_message(status: &FieldRef<'_>, report: &mut DiagnosticReport) -> Op
     (!message.is_empty()).then(|| message.to_owned())
 }
 
-/// The fields of the spec that kube-scheduler checks and this crate does not.
+/// The fields of the spec that kube-scheduler checks and this crate does not. Preferences are left out: they exclude no
+/// node.
 fn unchecked_fields(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<&'static str> {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let mut found = Vec::new();
     let affinity = spec.get("affinity");
     for (key, name) in [
         ("podAffinity", "pod affinity"),
         ("podAntiAffinity", "pod anti-affinity"),
     ] {
-        if affinity.as_ref().is_some_and(|own| own.get(key).is_some()) {
+        let terms = affinity
+            .as_ref()
+            .and_then(|own| own.get(key)?.get(REQUIRED));
+        if terms.is_some() {
             found.push(name);
         }
     }
-    if !(spec.get_list("topologySpreadConstraints", "a list", report)).is_empty() {
+    let spread = spec.get_list("topologySpreadConstraints", "a list", report);
+    let is_soft = |one: &FieldRef<'_>| {
+        (one.get("whenUnsatisfiable")).is_some_and(|own| own.is_text("ScheduleAnyway"))
+    };
+    if !spread.iter().all(is_soft) {
         found.push("topology spread constraints");
     }
     let volumes = spec.get_list("volumes", "a list", report);
@@ -275,13 +353,6 @@ fn unchecked_fields(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<&
     }
     if !(spec.get_list("resourceClaims", "a list", report)).is_empty() {
         found.push("resource claims");
-    }
-    let containers = spec.get_list("containers", "a list", report);
-    let mut ports = containers
-        .iter()
-        .flat_map(|container| container.get_list("ports", "a list", report));
-    if ports.any(|port| port.get("hostPort").is_some()) {
-        found.push("host ports");
     }
     found
 }

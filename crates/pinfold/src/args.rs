@@ -176,7 +176,8 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_parser = scopes())]
     pub(crate) scope: Option<TopologyScope>,
     /// The devices of a device plugin: RESOURCE=ID@NODE,ID@NODE,... with their NUMA nodes, or RESOURCE=KIND for all
-    /// PCI devices of a kind (gpu, nic, infiniband, nvme, accelerator). Repeatable
+    /// PCI devices of a kind (gpu, nic, infiniband, nvme, accelerator). A preset offers its GPUs as nvidia.com/gpu.
+    /// Repeatable
     #[arg(short, long = "device", value_name = "RESOURCE=DEVICES")]
     pub(crate) devices: Vec<String>,
     /// A YAML file with one line "RESOURCE: DEVICES" per resource, written as for --device
@@ -198,7 +199,7 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    pinfold simulate --machine dgx-h100 --device nvidia.com/gpu=gpu pods.yaml\n  \
+    pinfold simulate --machine dgx-h100 pods.yaml\n  \
     pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
     pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n  \
     pinfold simulate --as koordinator --nodes nodes.yaml pods.yaml\n  \
@@ -222,7 +223,7 @@ pub(crate) struct SimulateArgs {
     /// by the agent's rules or under another --policy or --scope
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "pods", "script", "repeat", "machine", "config", "devices", "devices_file", "as", "nodes", "copies",
-        "scheduler_config",
+        "scheduler_config", "bound",
     ])]
     pub(crate) journal: Option<PathBuf>,
     /// The steps to simulate instead of adding every pod once
@@ -234,6 +235,9 @@ pub(crate) struct SimulateArgs {
     /// Simulate the steps under every topology policy and scope, and show which pods differ and why
     #[arg(long, conflicts_with_all = ["policy", "scope", "svg", "nodes", "copies"])]
     pub(crate) compare: bool,
+    /// Leave kube-scheduler out: the pods are bound to the node already, as static pods and pods with spec.nodeName are
+    #[arg(long)]
+    pub(crate) bound: bool,
     /// Draw the result as SVG into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
@@ -258,6 +262,9 @@ pub(crate) struct ExplainArgs {
     pub(crate) pod: PathBuf,
     #[command(flatten)]
     pub(crate) running: RunningArgs,
+    /// Leave kube-scheduler out: the pods are bound to the node already, as static pods and pods with spec.nodeName are
+    #[arg(long)]
+    pub(crate) bound: bool,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pinfold_cluster::koordinator::amounts::Amounts;
-use pinfold_cluster::{Cluster, ClusterNode, NodeView, PODS, PodRequest};
+use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
+use pinfold_cluster::{Cluster, ClusterNode, Dialect, NodeView, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
 use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostics;
@@ -18,6 +19,7 @@ use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::objects::{self, ClusterObjects};
 use pinfold_kube::pod::PodObject;
+use pinfold_kube::scheduling_constraints::NodeConstraints;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
@@ -28,8 +30,9 @@ use crate::args::{ClusterArgs, NodeArgs, THIS};
 use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
 
-/// The most pods of a node whose object does not say: the kubelet's default.
-const DEFAULT_MAX_PODS: i64 = 110;
+mod place;
+
+pub(crate) use place::{NodeReason, NotPlaced};
 
 /// The nodes of a cluster, and who decides about their pods.
 pub(crate) struct SimulatedCluster {
@@ -39,6 +42,8 @@ pub(crate) struct SimulatedCluster {
     pub(crate) reading: DialectOptions,
     /// The rules by which the nodes decide.
     pub(crate) dialects: BTreeSet<DialectName>,
+    /// The constraints and the sums of the nodes, by name.
+    pub(crate) sums: BTreeMap<NodeName, AdmissionNode>,
     /// The names of all pods by uid.
     pub(crate) names: BTreeMap<PodUid, String>,
     /// Pods of the nodes' files that are not bound to a node.
@@ -73,7 +78,10 @@ impl ClusterFiles {
             objects.nodes.extend(read.value.nodes);
             objects.topologies.extend(read.value.topologies);
             objects.numatopologies.extend(read.value.numatopologies);
-            objects.pods.extend(read.value.pods);
+            let running = read.value.pods.into_iter();
+            objects
+                .pods
+                .extend(running.filter(|pod| !pod.constraints.finished));
             sources.push(source);
         }
         for name in objects.add_reported_nodes() {
@@ -134,6 +142,8 @@ impl ClusterFiles {
             remark,
             cluster: Cluster::new().with_volcano_weight(self.scheduler.volcano_weight),
             dialects: BTreeSet::new(),
+            sums: BTreeMap::new(),
+            has_objects: !self.sources.is_empty(),
             counted: 0,
         };
         for found in self.objects.nodes_with_sources() {
@@ -142,6 +152,7 @@ impl ClusterFiles {
         let ClusterBuilder {
             cluster,
             dialects,
+            sums,
             counted,
             ..
         } = builder;
@@ -153,8 +164,7 @@ impl ClusterFiles {
         }
         if cluster.nodes().next().is_none() {
             return Err(Failure::BadInput(
-                "expected at least one node to place pods on, found none: the files of --nodes have no \
-                 schedulable Node"
+                "expected at least one node to place pods on, found none: the files of --nodes have no Node"
                     .to_owned(),
             ));
         }
@@ -166,6 +176,7 @@ impl ClusterFiles {
             cluster,
             reading,
             dialects,
+            sums,
             names: names.collect(),
             pending: pods
                 .filter(|pod| pod.node_name.is_none())
@@ -216,6 +227,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
         capacity: ResourceList::new(),
         allocatable: ResourceList::new(),
         unschedulable: false,
+        taints: Vec::new(),
         at: None,
     }
 }
@@ -230,6 +242,9 @@ struct ClusterBuilder<'a> {
     remark: fn(&str),
     cluster: Cluster,
     dialects: BTreeSet<DialectName>,
+    sums: BTreeMap<NodeName, AdmissionNode>,
+    /// Whether the nodes have objects with labels and taints.
+    has_objects: bool,
     /// The kubelets whose reports count CPUs instead of listing them.
     counted: usize,
 }
@@ -237,10 +252,6 @@ struct ClusterBuilder<'a> {
 impl ClusterBuilder<'_> {
     fn add(&mut self, found: &NodeSources<'_>) -> Result<(), Failure> {
         let name = found.node.name();
-        if found.node.unschedulable {
-            (self.remark)(&format!("node {name} is unschedulable: left out"));
-            return Ok(());
-        }
         if self.cluster.node(&name).is_some() {
             return Err(Failure::BadInput(format!(
                 "two of the files have a node {name}: rename one of them"
@@ -255,8 +266,26 @@ impl ClusterBuilder<'_> {
             }
         };
         self.dialects.insert(dialect);
+        self.sums.insert(name.clone(), self.sums_of(found, &member));
         self.cluster.insert(name, member);
         Ok(())
+    }
+
+    /// The constraints of a node, and the requests and host ports of its pods.
+    fn sums_of(&self, found: &NodeSources<'_>, member: &ClusterNode) -> AdmissionNode {
+        let constraints = self.has_objects.then(|| NodeConstraints::of(found.node));
+        let mut sums = AdmissionNode::new(constraints, member.allocatable().clone());
+        // The ledger of a kubelet like the machine has no pod that the kubelet rejects.
+        let ledger = match (self.like, member.dialect()) {
+            (Some(_), Dialect::Kubelet(ledger)) => Some(ledger.state().admitted_pods()),
+            _ => None,
+        };
+        for pod in &found.pods {
+            if ledger.is_none_or(|ledger| ledger.contains_key(&pod.pod.uid)) {
+                sums.add(&pod.pod.uid, &AdmissionRequest::of(pod));
+            }
+        }
+        sums
     }
 
     /// Whose rules decide about the node's pods. A node like a machine has a kubelet or an agent in its place.
@@ -350,22 +379,14 @@ fn kubelet_like(
     ))
 }
 
-/// The allocatable resources of a node on such a machine.
+/// The allocatable resources of a node on such a machine, as quantities.
 fn allocatable(like: &SimulatedNode) -> ResourceList {
-    let machine = like.machine();
-    let mut list = ResourceList::new();
-    let cpus = machine.online() - &like.rules.reserved_cpus();
-    list.insert("cpu".into(), whole(cpus.len() as u64));
-    for row in like.ledger().occupancy().memory {
-        *list.entry(row.resource).or_default() += whole(row.allocatable);
-    }
-    for (resource, offer) in &like.offers {
-        list.insert(resource.clone(), whole(offer.len() as u64));
-    }
-    list.insert(PODS.into(), DEFAULT_MAX_PODS.into());
-    list
-}
-
-fn whole(amount: u64) -> Quantity {
-    i64::try_from(amount).unwrap_or(i64::MAX).into()
+    let quantity = |name: &str, amount: i64| match name {
+        CPU => Quantity::milli(amount),
+        _ => Quantity::from(amount),
+    };
+    let amounts = like.allocatable.iter();
+    amounts
+        .map(|(name, amount)| (name.clone(), quantity(name.as_str(), amount)))
+        .collect()
 }

@@ -4,6 +4,8 @@
 //! RESOURCE=ID@NODE,ID@NODE+NODE,ID    devices with their NUMA nodes; ID alone has none
 //! RESOURCE=gpu                        all PCI devices of that kind of the machine: gpu0, gpu1, ...
 //! ```
+//!
+//! A preset offers its GPUs as `nvidia.com/gpu`, unless the flags or the file name that resource or all GPUs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +15,7 @@ use pinfold_core::name::ResourceName;
 use pinfold_hardware::Hardware;
 use pinfold_hardware::pci::PciKind;
 
+use crate::args::NodeArgs;
 use crate::exit::Failure;
 use crate::input::Source;
 
@@ -35,13 +38,43 @@ pub(crate) fn kind_name(kind: PciKind) -> &'static str {
     known.map_or("other", |(name, _)| name)
 }
 
-/// The devices of all flags and of the file.
-pub(crate) fn offers(
+/// The resource of NVIDIA's device plugin. All GPUs of the presets are NVIDIA's.
+const NVIDIA_GPU: &str = "nvidia.com/gpu";
+/// The kind of GPUs.
+const GPU: &str = "gpu";
+
+/// The devices of all flags and of the file, and those that the preset offers.
+pub(crate) fn offers(args: &NodeArgs, hardware: &Hardware) -> Result<Offers, Failure> {
+    let mut found = NamedDevices::default();
+    named(
+        &mut found,
+        &args.devices,
+        args.devices_file.as_deref(),
+        hardware,
+    )?;
+    let is_preset = pinfold_hardware::presets::find(&args.machine.machine).is_some();
+    let has_gpus = hardware.devices_of_kind(PciKind::Gpu).next().is_some();
+    let is_named = found.all_gpus || found.offers.contains_key(NVIDIA_GPU);
+    if is_preset && has_gpus && !is_named {
+        add(&mut found, "the preset", NVIDIA_GPU, GPU, hardware)?;
+    }
+    Ok(found.offers)
+}
+
+/// The devices that flags and the file name.
+#[derive(Default)]
+struct NamedDevices {
+    offers: Offers,
+    /// Whether a resource has all GPUs.
+    all_gpus: bool,
+}
+
+fn named(
+    offers: &mut NamedDevices,
     flags: &[String],
     file: Option<&Path>,
     hardware: &Hardware,
-) -> Result<Offers, Failure> {
-    let mut offers = Offers::new();
+) -> Result<(), Failure> {
     if let Some(path) = file {
         let source = Source::open(path)?;
         let text = String::from_utf8_lossy(&source.bytes);
@@ -54,7 +87,7 @@ pub(crate) fn offers(
             ))
         })?;
         for (resource, devices) in lines {
-            add(&mut offers, &source.name, &resource, &devices, hardware)?;
+            add(offers, &source.name, &resource, &devices, hardware)?;
         }
     }
     for flag in flags {
@@ -63,13 +96,13 @@ pub(crate) fn offers(
                 "--device {flag}: expected RESOURCE=DEVICES, such as nvidia.com/gpu=gpu0@0,gpu1@1"
             )));
         };
-        add(&mut offers, "--device", resource, devices, hardware)?;
+        add(offers, "--device", resource, devices, hardware)?;
     }
-    Ok(offers)
+    Ok(())
 }
 
 fn add(
-    offers: &mut Offers,
+    named: &mut NamedDevices,
     place: &str,
     resource: &str,
     devices: &str,
@@ -82,8 +115,9 @@ fn add(
             "expected the name of an extended resource, such as nvidia.com/gpu".to_owned(),
         ));
     }
-    let offer = offers.entry(resource.into()).or_default();
+    let offer = named.offers.entry(resource.into()).or_default();
     let devices = devices.trim();
+    named.all_gpus |= devices == GPU;
     if let Some((name, kind)) = KINDS.iter().find(|(name, _)| *name == devices) {
         let found: Vec<_> = hardware.devices_of_kind(*kind).collect();
         if found.is_empty() {

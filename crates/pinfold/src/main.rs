@@ -4,6 +4,7 @@
 //! Arguments are declared in [`args`], each command is a file in [`commands`], and every decision is made in
 //! `pinfold-core`. There is no client of the API server in it: that is `kubectl-pinfold`.
 
+mod admission;
 mod agent_client;
 mod args;
 mod as_pinfold;

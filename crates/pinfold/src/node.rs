@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules, SettingsError};
 use pinfold_core::machine::Machine;
+use pinfold_core::memory::hugepages_resource;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
+use pinfold_kube::admission::{NodeCapacity, PodLimits};
 use pinfold_kube::decider::{Decider, KubeletVersion};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_terminal::Source;
@@ -29,6 +32,8 @@ pub(crate) struct SimulatedNode {
     pub(crate) rules: Arc<Rules>,
     /// The devices of its device plugins.
     pub(crate) offers: Offers,
+    /// The amounts that pods may request in all, as its kubelet would report them.
+    pub(crate) allocatable: Amounts,
 }
 
 /// The files that describe a node, read once: the same node can be decided about by several programs.
@@ -61,7 +66,7 @@ impl NodeFiles {
             name => name.to_owned(),
         };
         Ok(Self {
-            offers: devices::offers(&args.devices, args.devices_file.as_deref(), &hardware)?,
+            offers: devices::offers(args, &hardware)?,
             config: args.config.as_deref().map(Source::open).transpose()?,
             policy: args.policy,
             scope: args.scope,
@@ -85,7 +90,7 @@ impl NodeFiles {
             machine: self.machine_name.clone(),
         };
         match self.rules(decider, Source::warn) {
-            Ok(rules) => Ok(self.with_rules(decider, rules)),
+            Ok((rules, limits)) => Ok(self.with_rules(decider, rules, limits)),
             Err(NoRules::Unreadable(failure)) => Err(failure),
             Err(NoRules::NotStarting(problems)) => {
                 let pinfold_starts = self.rules(Decider::Pinfold, |_, _| {}).is_ok();
@@ -97,14 +102,16 @@ impl NodeFiles {
     /// The node whose pods Pinfold's agent decides about, without printing warnings again; `None` if the agent does not
     /// start.
     pub(crate) fn as_pinfold(&self) -> Option<SimulatedNode> {
-        let rules = self.rules(Decider::Pinfold, |_, _| {}).ok()?;
-        Some(self.with_rules(Decider::Pinfold, rules))
+        let (rules, limits) = self.rules(Decider::Pinfold, |_, _| {}).ok()?;
+        Some(self.with_rules(Decider::Pinfold, rules, limits))
     }
 
-    fn with_rules(&self, decider: Decider, rules: Rules) -> SimulatedNode {
+    fn with_rules(&self, decider: Decider, rules: Rules, limits: PodLimits) -> SimulatedNode {
+        let capacity = capacity(&self.machine, self.hardware.memory, &self.offers);
         SimulatedNode {
             name: self.hardware.name.clone(),
             decider,
+            allocatable: capacity.allocatable(rules.settings(), limits),
             rules: Arc::new(rules),
             offers: self.offers.clone(),
         }
@@ -114,12 +121,13 @@ impl NodeFiles {
         &self,
         decider: Decider,
         warn: impl Fn(&Source, &[pinfold_kube::diagnostic::Diagnostic]),
-    ) -> Result<Rules, NoRules> {
+    ) -> Result<(Rules, PodLimits), NoRules> {
         // A scheduler's defects are not its nodes' defects.
         let fidelity = match decider.is_kubelet() {
             true => Fidelity::Exact,
             false => Fidelity::Sound,
         };
+        let mut limits = PodLimits::default();
         let mut settings = match &self.config {
             Some(config) => {
                 let read = KubeletSettings::read(&config.name, &config.bytes, fidelity);
@@ -128,6 +136,7 @@ impl NodeFiles {
                     None => NoRules::Unreadable(config.failure(&findings)),
                 })?;
                 warn(config, &read.warnings);
+                limits = read.value.pod_limits;
                 read.value.settings(self.hardware.memory, fidelity)
             }
             None => Settings::built_in(&self.machine, fidelity),
@@ -138,8 +147,13 @@ impl NodeFiles {
         if let Some(scope) = self.scope {
             scope.name().clone_into(&mut settings.topology_scope);
         }
-        Rules::new(self.machine.clone(), settings.clone())
-            .map_err(|_| NoRules::NotStarting(startup::problems(&self.machine, &settings)))
+        match Rules::new(self.machine.clone(), settings.clone()) {
+            Ok(rules) => Ok((rules, limits)),
+            Err(_) => {
+                let problems = startup::problems(&self.machine, &settings);
+                Err(NoRules::NotStarting(problems))
+            }
+        }
     }
 }
 
@@ -162,7 +176,12 @@ impl SimulatedNode {
 
     /// A node with the rules of an agent's journal.
     pub(crate) fn from_rules(rules: Arc<Rules>) -> Self {
+        let machine = rules.machine();
+        let memory = machine.nodes().iter().map(|node| node.memory);
+        let memory = memory.fold(0, u64::saturating_add);
+        let capacity = capacity(machine, memory, &Offers::new());
         Self {
+            allocatable: capacity.allocatable(rules.settings(), PodLimits::default()),
             name: String::new(),
             decider: match rules.fidelity() {
                 Fidelity::Exact => Decider::Kubelet(KubeletVersion::NEWEST),
@@ -192,6 +211,7 @@ impl SimulatedNode {
             decider: self.decider,
             rules: Arc::new(Rules::new(self.rules.machine().clone(), settings)?),
             offers: self.offers.clone(),
+            allocatable: self.allocatable.clone(),
         })
     }
 
@@ -246,6 +266,29 @@ impl SimulatedNode {
         }));
         parts.join(", ")
     }
+}
+
+/// What the kubelet reports as the capacity of a machine with this total memory.
+fn capacity(machine: &Machine, memory: u64, offers: &Offers) -> NodeCapacity {
+    let mut capacity = NodeCapacity {
+        cpus: machine.online().len(),
+        memory,
+        ..NodeCapacity::default()
+    };
+    for pages in machine.nodes().iter().flat_map(|node| &node.hugepages) {
+        let resource = hugepages_resource(pages.size_kib);
+        let bytes = capacity.hugepages.entry(resource).or_default();
+        let more = pages
+            .size_kib
+            .saturating_mul(1024)
+            .saturating_mul(pages.count);
+        *bytes = bytes.saturating_add(more);
+    }
+    for (resource, devices) in offers {
+        let healthy = devices.values().filter(|device| device.healthy).count();
+        capacity.devices.insert(resource.clone(), healthy);
+    }
+    capacity
 }
 
 /// The machine as the kubelet sees it. NUMA nodes whose ids no hint can hold are left out with a warning.

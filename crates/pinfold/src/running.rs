@@ -9,6 +9,7 @@ use pinfold_core::device::{DevicePool, NoPreference};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::pod::Pod;
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{
@@ -16,12 +17,13 @@ use pinfold_kube::state::{
     StateFiles,
 };
 
+use crate::admission::NodeAdmission;
 use crate::args::RunningArgs;
 use crate::exit::Failure;
 use crate::input::{self, Source};
 use crate::node::SimulatedNode;
 use crate::script;
-use crate::simulation::{SimulationPlan, SimulationStep};
+use crate::simulation::{Simulation, SimulationPlan, SimulationStep};
 
 /// The running pods that the arguments name, read once: they can be admitted on several nodes.
 pub(crate) enum RunningPods<'a> {
@@ -33,6 +35,8 @@ pub(crate) enum RunningPods<'a> {
         pods: Vec<Arc<Pod>>,
         /// What happened to them.
         steps: Vec<SimulationStep>,
+        /// The same pods as admission around the managers reads them.
+        requests: Arc<[AdmissionRequest]>,
     },
 }
 
@@ -43,11 +47,18 @@ impl<'a> RunningPods<'a> {
             return Ok(Self::State(dir));
         }
         let objects = input::pods(&args.pods)?;
-        let steps = script::steps(args.script.as_ref(), &objects)?;
+        let mut steps = script::steps(args.script.as_ref(), &objects)?;
+        let has_ended = |index: usize| {
+            let object = objects.get(index);
+            object.is_some_and(|object| object.constraints.finished)
+        };
+        steps.retain(|step| !matches!(step, SimulationStep::Add(index) if has_ended(*index)));
+        let requests = objects.iter().map(AdmissionRequest::of).collect();
         let pods = objects.into_iter().map(|object| Arc::new(object.pod));
         Ok(Self::Pods {
             pods: pods.collect(),
             steps,
+            requests,
         })
     }
 
@@ -59,15 +70,56 @@ impl<'a> RunningPods<'a> {
     ) -> Result<Ledger, Failure> {
         let (pods, steps) = match self {
             Self::State(dir) => return from_state(node, dir),
-            Self::Pods { pods, steps } => (pods, steps),
+            Self::Pods { pods, steps, .. } => (pods, steps),
         };
         let simulation = SimulationPlan::new(pods, steps).run_on(node)?;
-        for event in simulation.events {
-            if let (Some(pod), Some(_)) = (event.pod, event.rejection) {
-                warn(&format!("warning: {pod} does not run: {}", event.message));
-            }
-        }
+        warn_rejected(&simulation, warn);
         Ok(simulation.ledger)
+    }
+
+    /// The ledger of a node with these pods, and the sums of their requests. kube-scheduler is asked about each pod
+    /// unless `bound`. `warn` gets a warning for each pod that does not run.
+    pub(crate) fn admitted(
+        &self,
+        node: &SimulatedNode,
+        bound: bool,
+        warn: impl Fn(&str),
+    ) -> Result<(Ledger, AdmissionNode), Failure> {
+        let (pods, steps, requests) = match self {
+            Self::State(dir) => {
+                let ledger = from_state(node, dir)?;
+                let mut sums = AdmissionNode::new(None, node.allocatable.clone());
+                for resident in ledger.admitted_pods() {
+                    let request = AdmissionRequest::of_resources(&resident.pod);
+                    sums.add(&resident.pod.uid, &request);
+                }
+                return Ok((ledger, sums));
+            }
+            Self::Pods {
+                pods,
+                steps,
+                requests,
+            } => (pods, steps, requests),
+        };
+        let plan = SimulationPlan {
+            admission: Some(NodeAdmission::new(node, requests.clone(), bound)),
+            ..SimulationPlan::new(pods, steps)
+        };
+        let simulation = plan.run_on(node)?;
+        warn_rejected(&simulation, warn);
+        let empty = || AdmissionNode::new(None, node.allocatable.clone());
+        let sums = simulation
+            .admission
+            .map_or_else(empty, |admission| admission.node);
+        Ok((simulation.ledger, sums))
+    }
+}
+
+fn warn_rejected(simulation: &Simulation, warn: impl Fn(&str)) {
+    for event in &simulation.events {
+        if let (Some(pod), Some(_)) = (&event.pod, &event.rejection) {
+            warn(&format!("warning: {pod} does not run: {}", event.message));
+        }
     }
 }
 

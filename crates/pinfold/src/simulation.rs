@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_core::decision::{AdmissionResult, Assignment, Decision, Rejection};
+use pinfold_core::decision::{AdmissionResult, Assignment, Decision};
 use pinfold_core::device::{AdvertisedDevices, NoPreference};
 use pinfold_core::ledger::{Ledger, LedgerError, LedgerState};
 use pinfold_core::name::ResourceName;
@@ -12,6 +12,7 @@ use pinfold_render::{explain, placement};
 use pinfold_terminal::Rejected;
 use serde::Serialize;
 
+use crate::admission::{NodeAdmission, OutsideRejection, PodRejection, ignored_text};
 use crate::as_pinfold::{AsPinfold, MOST_COMPARED, PodOutcome};
 use crate::exit::Failure;
 use crate::node::SimulatedNode;
@@ -50,9 +51,12 @@ pub(crate) struct StepEvent {
     /// The CPUs, memory and devices of an admitted pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignment: Option<Assignment>,
-    /// Why the pod was rejected, with the kubelet's message.
+    /// Why the pod was rejected, with the message of the kubelet or of kube-scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) rejection: Option<Rejection>,
+    pub(crate) rejection: Option<PodRejection>,
+    /// Extended resources that the node does not list and the kubelet therefore ignored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ignored: Vec<ResourceName>,
     /// The result in one sentence.
     pub(crate) message: String,
 }
@@ -88,6 +92,8 @@ pub(crate) struct Simulation {
     compared_events: usize,
     /// Pods admitted and rejected.
     pub(crate) counts: PodCounts,
+    /// kube-scheduler and the kubelet's predicates; `None` if only the managers decide.
+    pub(crate) admission: Option<NodeAdmission>,
 }
 
 /// The steps of a simulation and what they refer to.
@@ -102,6 +108,8 @@ pub(crate) struct SimulationPlan<'a> {
     pub(crate) start: Option<&'a LedgerState>,
     /// The lists of devices that steps refer to; `None` for a device plugin that disconnects.
     pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
+    /// kube-scheduler and the kubelet's predicates; `None` to ask the managers only.
+    pub(crate) admission: Option<NodeAdmission>,
 }
 
 impl<'a> SimulationPlan<'a> {
@@ -113,6 +121,7 @@ impl<'a> SimulationPlan<'a> {
             rounds: 1,
             start: None,
             offers: &[],
+            admission: None,
         }
     }
 
@@ -167,6 +176,7 @@ impl<'a> SimulationPlan<'a> {
             None => node.ledger(),
         };
         let mut simulation = Simulation::new(ledger);
+        simulation.admission.clone_from(&self.admission);
         let mut taken = 0;
         for round in 1..=self.rounds {
             let mut fresh: Vec<Option<Arc<Pod>>> = vec![None; self.pods.len()];
@@ -211,6 +221,7 @@ impl Simulation {
             events: Vec::new(),
             compared_events: 0,
             counts: PodCounts::default(),
+            admission: None,
         }
     }
 
@@ -221,13 +232,7 @@ impl Simulation {
         mut pod: impl FnMut(usize) -> Arc<Pod>,
     ) -> Result<(), Failure> {
         match step {
-            SimulationStep::Add(index) => {
-                let pod = pod(index);
-                match self.ledger.admit(&pod, &mut NoPreference) {
-                    Ok(admission) => self.record_decision("add", &pod.name, admission.decision),
-                    Err(error) => self.record("add", &pod.name, no_effect(&error)),
-                }
-            }
+            SimulationStep::Add(index) => self.add(index, &pod(index)),
             SimulationStep::Start(index) => {
                 let pod = pod(index);
                 let message = self.start(&pod).unwrap_or_else(|error| no_effect(&error));
@@ -251,6 +256,9 @@ impl Simulation {
             SimulationStep::Remove(index) => {
                 let pod = pod(index);
                 let released = self.ledger.release(&pod.uid);
+                if let Some(admission) = &mut self.admission {
+                    admission.node.remove(&pod.uid);
+                }
                 let message =
                     released.map_or_else(|error| no_effect(&error), |_| "removed".to_owned());
                 self.record("remove", &pod.name, message);
@@ -258,6 +266,56 @@ impl Simulation {
             SimulationStep::Restart => self.restart()?,
         }
         Ok(())
+    }
+
+    /// Adds a pod: kube-scheduler binds it, the kubelet's managers and then its predicates admit it.
+    fn add(&mut self, index: usize, pod: &Arc<Pod>) {
+        let is_new = !self.ledger.state().admitted_pods().contains_key(&pod.uid);
+        if let Some(admission) = self.admission.as_ref().filter(|_| is_new) {
+            if admission.has_ended(index) {
+                return self.record("add", &pod.name, "has ended: it holds nothing".to_owned());
+            }
+            if let Err(rejection) = admission.schedule(index) {
+                return self.record_rejection(&pod.name, rejection);
+            }
+        }
+        let decision = match self.ledger.admit(pod, &mut NoPreference) {
+            Ok(admission) => admission.decision,
+            Err(error) => return self.record("add", &pod.name, no_effect(&error)),
+        };
+        let Some(admission) = self.admission.as_mut().filter(|_| decision.is_admitted()) else {
+            return self.record_decision("add", &pod.name, decision);
+        };
+        match admission.confirm(index, &pod.uid, &self.ledger, &decision) {
+            Ok(ignored) => {
+                self.record_decision("add", &pod.name, decision);
+                if let Some(event) = self.events.last_mut().filter(|_| !ignored.is_empty()) {
+                    event.message.push_str(&ignored_text(&ignored));
+                    event.ignored = ignored;
+                }
+            }
+            Err(rejection) => {
+                // The kubelet's next clean-up gives back what its managers assigned.
+                let released = self.ledger.release(&pod.uid);
+                match released {
+                    Ok(_) => self.record_rejection(&pod.name, rejection),
+                    Err(error) => self.record("add", &pod.name, no_effect(&error)),
+                }
+            }
+        }
+    }
+
+    /// Records a rejection by kube-scheduler or by the kubelet's predicates.
+    fn record_rejection(&mut self, pod: &str, rejection: OutsideRejection) {
+        self.counts.rejected += 1;
+        self.events.push(StepEvent {
+            step: "add",
+            pod: Some(pod.to_owned()),
+            assignment: None,
+            message: rejection.to_string(),
+            rejection: Some(PodRejection::Outside(rejection)),
+            ignored: Vec::new(),
+        });
     }
 
     /// Restarts the kubelet, which admits its pods again.
@@ -273,7 +331,12 @@ impl Simulation {
         for (pod, decision) in pods.iter().zip(restarted.decisions) {
             match decision.is_admitted() {
                 true => kept += 1,
-                false => self.record_decision("restart", &pod.name, decision),
+                false => {
+                    if let Some(admission) = &mut self.admission {
+                        admission.node.remove(&pod.uid);
+                    }
+                    self.record_decision("restart", &pod.name, decision);
+                }
             }
         }
         self.record("restart", "", count(kept, "pod stays", "pods stay"));
@@ -289,6 +352,11 @@ impl Simulation {
             Some(devices) => format!("{resource}: {} devices", devices.len()),
             None => format!("{resource}: device plugin disconnected"),
         };
+        if let Some(admission) = &mut self.admission {
+            let healthy = devices.iter().flat_map(|devices| devices.values());
+            let healthy = healthy.filter(|device| device.healthy).count();
+            admission.node.set_devices(resource, healthy);
+        }
         self.ledger.set_devices(resource.clone(), devices.clone());
         self.record("devices", "", message);
     }
@@ -316,7 +384,7 @@ impl Simulation {
         };
         let (assignment, rejection) = match decision.result {
             AdmissionResult::Admitted(assignment) => (Some(assignment), None),
-            AdmissionResult::Rejected(rejection) => (None, Some(rejection)),
+            AdmissionResult::Rejected(rejection) => (None, Some(PodRejection::Managers(rejection))),
         };
         self.events.push(StepEvent {
             step,
@@ -324,6 +392,7 @@ impl Simulation {
             assignment,
             rejection,
             message,
+            ignored: Vec::new(),
         });
     }
 
@@ -334,6 +403,7 @@ impl Simulation {
             assignment: None,
             rejection: None,
             message,
+            ignored: Vec::new(),
         });
     }
 }

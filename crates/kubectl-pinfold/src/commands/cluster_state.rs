@@ -10,7 +10,7 @@ use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
 use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints, UsedPorts};
 use pinfold_render::text::count;
 
 use super::live::{self, ListedObjects, PodName};
@@ -183,19 +183,32 @@ impl ClusterState {
         })
     }
 
-    /// The node selector, affinity and tolerations of a pod.
+    /// The node selector, affinity, tolerations and host ports of a pod, as if it were not bound.
     pub(super) fn constraints(&self, pod: &PodUid) -> PodConstraints {
-        self.inventory.pods.get(pod).cloned().unwrap_or_default()
+        let mut constraints = self.inventory.pods.get(pod).cloned().unwrap_or_default();
+        constraints.node_name = None;
+        constraints
     }
 
-    /// The nodes that a pod's selector, affinity or tolerations exclude, with the reason.
+    /// The nodes that a pod's selector, affinity, tolerations or host ports exclude, with the reason.
     pub(super) fn excluded_nodes(
         &self,
+        uid: &PodUid,
         constraints: &PodConstraints,
     ) -> BTreeMap<NodeName, NodeMismatch> {
+        let mut used: BTreeMap<&str, UsedPorts> = BTreeMap::new();
+        for pod in &self.inventory.objects.pods {
+            if let Some(node) = pod.node_name.as_ref().filter(|_| pod.pod.uid != *uid) {
+                let ports = used.entry(node).or_default();
+                ports.add(&pod.pod.uid, &pod.constraints.host_ports);
+            }
+        }
+        let none = UsedPorts::default();
         let nodes = self.inventory.nodes.iter();
-        let excluded = nodes
-            .filter_map(|(name, node)| Some((name.as_str().into(), node.mismatch(constraints)?)));
+        let excluded = nodes.filter_map(|(name, node)| {
+            let used = used.get(name.as_str()).unwrap_or(&none);
+            Some((name.as_str().into(), node.mismatch(constraints, used)?))
+        });
         excluded.collect()
     }
 

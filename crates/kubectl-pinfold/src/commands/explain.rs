@@ -243,7 +243,7 @@ fn explain_pending(
     if !found.fits.is_empty() {
         return Ok(());
     }
-    for node in state.excluded_nodes(constraints).keys() {
+    for node in state.excluded_nodes(request.uid(), constraints).keys() {
         cluster.remove_node(node);
     }
     found.changes = find_changes(&cluster, &state.options, &BTreeMap::new(), pod);
@@ -263,7 +263,7 @@ fn evaluate_nodes(
     constraints: &PodConstraints,
     found: &mut PodExplanation,
 ) {
-    let excluded = state.excluded_nodes(constraints);
+    let excluded = state.excluded_nodes(request.uid(), constraints);
     let ranked = cluster.rank(request).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
         .filter(|ranked| !excluded.contains_key(ranked.node))

@@ -91,7 +91,9 @@ impl<'a> MoveSearch<'a> {
 
     /// The smallest sets that make the pod fit, those with the fewest CPUs first.
     pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<MovePlan> {
-        let excluded = self.state.excluded_nodes(&self.constraints);
+        let excluded = self
+            .state
+            .excluded_nodes(self.request.uid(), &self.constraints);
         let mut nodes = Vec::new();
         for node in cluster.evaluate_all(&self.request) {
             if let (Some(rejection), false) = (
@@ -274,7 +276,7 @@ impl<'a> MoveSearch<'a> {
         request: &PodRequest,
         constraints: &PodConstraints,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
-        let excluded = self.state.excluded_nodes(constraints);
+        let excluded = self.state.excluded_nodes(request.uid(), constraints);
         let ranked = cluster.rank(request).into_iter();
         let mut allowed = ranked.filter(|ranked| !excluded.contains_key(ranked.node));
         let node = allowed.next()?.node.clone();

@@ -267,6 +267,7 @@ fn pod_of_sandbox(sandbox: &Sandbox) -> PodObject {
         scheduler_name: None,
         priority: None,
         overhead: ResourceList::new(),
+        constraints: Arc::default(),
         owner: None,
         at: None,
     }

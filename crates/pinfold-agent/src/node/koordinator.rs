@@ -293,6 +293,7 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
         scheduler_name: None,
         priority: None,
         overhead: ResourceList::new(),
+        constraints: Arc::default(),
         owner: None,
         at: None,
     }

@@ -222,6 +222,11 @@ impl ClusterNode {
         &self.allocatable
     }
 
+    /// Whether the node's report counts its CPUs without listing them.
+    pub(super) fn counts_cpus(&self) -> bool {
+        self.gaps.as_ref().is_some_and(|gaps| gaps.counts_cpus())
+    }
+
     /// The requests of all pods on the node, and their number under `pods`.
     #[must_use]
     pub fn used(&self) -> &Amounts {

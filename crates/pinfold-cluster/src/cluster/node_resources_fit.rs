@@ -56,7 +56,8 @@ fn is_bytes(name: &str) -> bool {
 }
 
 /// The resources of which a node with `used` out of `allocatable` has too little for these requests.
-pub(super) fn shortages(
+#[must_use]
+pub fn shortages(
     requests: &Amounts,
     used: &Amounts,
     allocatable: &Amounts,

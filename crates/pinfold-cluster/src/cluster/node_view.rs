@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::node::{Dialect, VolcanoNode};
+use super::node::{ClusterNode, Dialect, VolcanoNode};
 use super::{Cluster, PlacedPod};
+use crate::koordinator::amounts::{CPU, MILLI};
 use crate::koordinator::node::{KoordinatorNode, KoordinatorReport};
 use crate::volcano::cpu_detail::CpuDetail;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
+use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::memory_resource;
 use pinfold_core::name::{NodeName, PodUid};
@@ -50,10 +52,7 @@ impl Cluster {
             pods.filter_map(|pod| Some((pod, self.pods.get(pod)?)))
         };
         let mut view = match node.dialect() {
-            Dialect::Kubelet(ledger) => NodeView {
-                machine: ledger.rules().machine().clone(),
-                occupancy: ledger.occupancy(),
-            },
+            Dialect::Kubelet(ledger) => kubelet(ledger, node),
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
             Dialect::SchedulerPlugins(_) | Dialect::Unknown => return None,
@@ -65,6 +64,43 @@ impl Cluster {
         view.occupancy.shared_only_pods = pods.saturating_sub(holding);
         Some(view)
     }
+}
+
+/// A kubelet's ledger. What pods hold that only the node's report counts belongs to a holder `others`.
+fn kubelet(ledger: &Ledger, node: &ClusterNode) -> NodeView {
+    let machine = ledger.rules().machine().clone();
+    let mut occupancy = ledger.occupancy();
+    let mut held = occupancy.shared.clone();
+    for holder in &occupancy.holders {
+        held |= &holder.cpus;
+    }
+    let mut others = &(machine.online() - &held) - &occupancy.reserved;
+    if node.counts_cpus() {
+        // The report counts the CPUs of pods and of the system as not available, without listing them.
+        let allocatable = bytes(node.allocatable().get(CPU) / MILLI);
+        let system = (machine.online().len() as u64).saturating_sub(allocatable);
+        let system = usize::try_from(system).unwrap_or(usize::MAX);
+        let of_pods = occupancy.reserved.len().saturating_sub(system);
+        let of_pods: CpuSet = occupancy.reserved.iter().take(of_pods).collect();
+        occupancy.reserved = &occupancy.reserved - &of_pods;
+        occupancy.shared = &occupancy.shared - &of_pods;
+        others |= &of_pods;
+    }
+    let index = occupancy.holders.len();
+    let devices = ledger.state().devices();
+    let mut holds_devices = false;
+    for device in &mut occupancy.devices {
+        if device.holder.is_none()
+            && devices.is_in_use(&device.resource, &device.id.as_str().into())
+        {
+            device.holder = Some(index);
+            holds_devices = true;
+        }
+    }
+    if holds_devices || !others.is_empty() {
+        occupancy.holders.push(other_pods(others));
+    }
+    NodeView { machine, occupancy }
 }
 
 fn koordinator(node: &KoordinatorNode, name_of: impl Fn(&PodUid) -> String) -> Option<NodeView> {

@@ -140,6 +140,14 @@ pub struct Gaps {
     pub(super) capped: BTreeSet<ResourceName>,
 }
 
+impl Gaps {
+    /// Whether the CPUs are counted, not listed.
+    #[must_use]
+    pub fn counts_cpus(&self) -> bool {
+        self.cores
+    }
+}
+
 /// Why no kubelet can be rebuilt from a topology object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {

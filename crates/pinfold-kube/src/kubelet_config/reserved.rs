@@ -8,6 +8,7 @@ use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
 use super::ConfigReader;
+use crate::admission::PodLimits;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::go::quote::quoted;
 use crate::manifest::field::FieldRef;
@@ -81,6 +82,29 @@ impl ConfigReader<'_> {
             }
         }
         list
+    }
+
+    /// Reads `maxPods` and `podsPerCore`.
+    pub(super) fn pod_limits(&self, report: &mut DiagnosticReport) -> PodLimits {
+        let mut number = |key: &str, flag: &str| {
+            let field = self.object.get(key)?;
+            let number = field.small_integer("a number of pods", report)?;
+            if number < 0 {
+                let message = format!(
+                    "invalid configuration: {key} (--{flag}) {number} must not be a negative number"
+                );
+                field.rejected(message, report);
+            }
+            Some(i64::from(number))
+        };
+        let default = PodLimits::default();
+        PodLimits {
+            max_pods: number("maxPods", "max-pods")
+                // 0 is what a missing number looks like to the kubelet.
+                .filter(|&most| most != 0)
+                .unwrap_or(default.max_pods),
+            pods_per_core: number("podsPerCore", "pods-per-core").unwrap_or(default.pods_per_core),
+        }
     }
 
     /// Reads `reservedMemory`. Mirrors `validateReservedMemoryConfiguration`.

@@ -86,6 +86,18 @@ fn a_configuration_is_read_with_all_settings_that_affect_placement() {
 }
 
 #[test]
+fn the_number_of_pods_is_read_and_may_not_be_negative() {
+    let limits = |fields: &str| read_sound(&config(fields)).value.pod_limits;
+    assert_eq!(limits("").pods(16), 110);
+    assert_eq!(limits("maxPods: 250").pods(16), 250);
+    assert_eq!(limits("maxPods: 0").pods(16), 110);
+    assert_eq!(limits("maxPods: 250\npodsPerCore: 10").pods(16), 160);
+    let message = rejection(&config("maxPods: -1"));
+    let expected = "invalid configuration: maxPods (--max-pods) -1 must not be a negative number";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
 fn an_empty_configuration_is_the_default() {
     assert_eq!(read_sound(&config("")).value, KubeletSettings::default());
     let empty = "topologyManagerPolicy: \"\"\ncpuManagerPolicy: ~\ncpuManagerReconcilePeriod: 0s\nreservedMemory: []";
@@ -463,10 +475,10 @@ fn no_real_field_is_taken_for_a_misspelling() {
         readOnlyPort tlsCertFile rotateCertificates authentication authorization registryPullQPS registryBurst \
         eventRecordQPS eventBurst healthzPort oomScoreAdj clusterDomain clusterDNS nodeStatusUpdateFrequency \
         imageMinimumGCAge volumeStatsAggPeriod kubeletCgroups systemCgroups cgroupRoot cgroupsPerQOS cgroupDriver \
-        singleProcessOOMKill qosReserved runtimeRequestTimeout hairpinMode maxPods podCIDR podPidsLimit resolvConf \
+        singleProcessOOMKill qosReserved runtimeRequestTimeout hairpinMode podCIDR podPidsLimit resolvConf \
         cpuCFSQuota cpuCFSQuotaPeriod maxOpenFiles contentType kubeAPIQPS kubeAPIBurst serializeImagePulls evictionSoft \
         evictionSoftGracePeriod evictionPressureTransitionPeriod evictionMaxPodGracePeriod evictionMinimumReclaim \
-        podsPerCore failSwapOn memorySwap containerLogMaxSize enforceNodeAllocatable allowedUnsafeSysctls \
+        failSwapOn memorySwap containerLogMaxSize enforceNodeAllocatable allowedUnsafeSysctls \
         volumePluginDir providerID logging shutdownGracePeriod crashLoopBackOff memoryThrottlingFactor \
         memoryReservationPolicy registerWithTaints registerNode tracing containerRuntimeEndpoint failCgroupV1";
     for field in others.split_whitespace() {

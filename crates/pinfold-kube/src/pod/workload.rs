@@ -1,6 +1,7 @@
 //! Pods, and objects that create pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pinfold_core::pod::{Pod, ResourceList};
 
@@ -8,6 +9,7 @@ use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
+use crate::scheduling_constraints::PodConstraints;
 use crate::suggest;
 
 /// A kind of object that creates pods.
@@ -310,6 +312,7 @@ pub(super) fn pod(
             .get("priority")
             .and_then(|priority| priority.small_integer("a priority", report)),
         overhead: overhead(spec, report),
+        constraints: Arc::new(PodConstraints::of_spec(spec, document)),
         owner,
         at: document.at(),
     })

@@ -48,6 +48,12 @@ impl Selector {
         }
     }
 
+    /// Whether every node is selected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.any_of.is_none()
+    }
+
     /// Whether a node with this name and these labels is selected.
     #[must_use]
     pub fn matches(&self, name: &str, labels: &BTreeMap<String, String>) -> bool {

@@ -14,7 +14,12 @@ fn node(spec: &str) -> NodeConstraints {
     let text = format!(
         "{{apiVersion: v1, kind: Node, metadata: {{name: one, labels: {{zone: a, size: \"7\"}}}}, spec: {spec}}}"
     );
-    NodeConstraints::read(&documents(&text)[0])
+    let read = NodeObject::read(&documents(&text)[0]).expect("a node");
+    NodeConstraints::of(&read.value)
+}
+
+fn mismatch(node: &NodeConstraints, pod: &PodConstraints) -> Option<NodeMismatch> {
+    node.mismatch(pod, &UsedPorts::default())
 }
 
 #[test]
@@ -30,21 +35,21 @@ fn a_taint_excludes_pods_that_do_not_tolerate_it() {
         ("{key: other, operator: Exists}", false),
     ] {
         let pod = pod(&format!("{{tolerations: [{tolerations}]}}"));
-        assert_eq!(tainted.mismatch(&pod).is_none(), allowed, "{tolerations}");
+        assert_eq!(mismatch(&tainted, &pod).is_none(), allowed, "{tolerations}");
     }
     let soft = node("{taints: [{key: gpu, effect: PreferNoSchedule}]}");
-    assert_eq!(soft.mismatch(&pod("{}")), None);
+    assert_eq!(mismatch(&soft, &pod("{}")), None);
 }
 
 #[test]
 fn a_cordoned_node_accepts_only_pods_that_tolerate_it() {
     let cordoned = node("{unschedulable: true}");
     assert_eq!(
-        cordoned.mismatch(&pod("{}")),
+        mismatch(&cordoned, &pod("{}")),
         Some(NodeMismatch::Unschedulable)
     );
     let tough = pod("{tolerations: [{key: node.kubernetes.io/unschedulable, operator: Exists}]}");
-    assert_eq!(cordoned.mismatch(&tough), None);
+    assert_eq!(mismatch(&cordoned, &tough), None);
 }
 
 #[test]
@@ -93,7 +98,7 @@ fn only_nodes_that_the_pod_selects_match() {
             true,
         ),
     ] {
-        assert_eq!(node.mismatch(&pod(&spec)).is_none(), selected, "{spec}");
+        assert_eq!(mismatch(&node, &pod(&spec)).is_none(), selected, "{spec}");
     }
 }
 
@@ -119,7 +124,7 @@ status:
         terms.scheduler_message.as_deref(),
         Some("0/1 nodes are available")
     );
-    assert_eq!(terms.unchecked_fields, ["volume claims", "host ports"]);
+    assert_eq!(terms.unchecked_fields, ["volume claims"]);
 }
 
 #[test]
@@ -130,9 +135,82 @@ fn pod_templates_are_read_at_the_path_of_their_kind() {
     ] {
         let terms = PodConstraints::read(&documents(text)[0]);
         assert_eq!(
-            node("{}").mismatch(&terms),
+            mismatch(&node("{}"), &terms),
             Some(NodeMismatch::NotSelected),
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_pod_that_names_another_node_does_not_match() {
+    let elsewhere = pod("{nodeName: two}");
+    assert_eq!(
+        mismatch(&node("{}"), &elsewhere),
+        Some(NodeMismatch::OtherNode)
+    );
+    assert_eq!(mismatch(&node("{}"), &pod("{nodeName: one}")), None);
+    assert!(elsewhere.is_bound() && !pod("{}").is_bound());
+}
+
+#[test]
+fn host_ports_conflict_by_protocol_number_and_address() {
+    let ports = |text: &str| {
+        let spec = format!("{{containers: [{{name: c, ports: [{text}]}}]}}");
+        pod(&spec).host_ports
+    };
+    for (own, other, conflict) in [
+        ("{hostPort: 80}", "{hostPort: 80}", true),
+        ("{hostPort: 80}", "{hostPort: 81}", false),
+        ("{hostPort: 80}", "{hostPort: 80, protocol: UDP}", false),
+        ("{hostPort: 80}", "{hostPort: 80, hostIP: 10.0.0.1}", true),
+        (
+            "{hostPort: 80, hostIP: 10.0.0.2}",
+            "{hostPort: 80, hostIP: 10.0.0.1}",
+            false,
+        ),
+        ("{containerPort: 80}", "{containerPort: 80}", false),
+    ] {
+        let mut used = UsedPorts::default();
+        used.add(&"a".into(), &ports(own));
+        assert_eq!(
+            used.conflict(&ports(other)).is_some(),
+            conflict,
+            "{own} {other}"
+        );
+        used.remove(&"a".into());
+        assert_eq!(used.conflict(&ports(other)), None);
+    }
+}
+
+#[test]
+fn sidecars_and_pods_in_the_hosts_network_use_host_ports() {
+    let sidecar = pod(
+        "{containers: [{name: c}], initContainers: [{name: s, restartPolicy: Always, ports: [{hostPort: 80}]}, \
+         {name: i, ports: [{hostPort: 81}]}]}",
+    );
+    let numbers: Vec<i64> = sidecar.host_ports.iter().map(|port| port.port).collect();
+    assert_eq!(numbers, [80], "an init container that ends keeps no port");
+    let on_host =
+        pod("{hostNetwork: true, containers: [{name: c, ports: [{containerPort: 9100}]}]}");
+    assert_eq!(on_host.host_ports[0].port, 9100);
+}
+
+#[test]
+fn only_requirements_are_listed_as_unchecked() {
+    let soft = pod(
+        "{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}, \
+         topologySpreadConstraints: [{whenUnsatisfiable: ScheduleAnyway}]}",
+    );
+    assert!(soft.unchecked_fields.is_empty());
+    let hard = pod(
+        "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: []}}, \
+         topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}], resourceClaims: [{name: gpu}]}",
+    );
+    let expected = [
+        "pod anti-affinity",
+        "topology spread constraints",
+        "resource claims",
+    ];
+    assert_eq!(hard.unchecked_fields, expected);
 }

@@ -38,7 +38,10 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     let found = remedy::defragment(&ledger, &pod, &mut NoPreference, effort)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     let kubelet = PodOutcome::of(&found.decision);
-    let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
+    let as_pinfold = pinfold.and_then(|pinfold| {
+        let ledger = running.ledger(&pinfold, |_| {}).ok()?;
+        compare(&name, &pod, kubelet, ledger)
+    });
     let answer = PodAnswer {
         found: &found,
         as_pinfold: as_pinfold.as_ref(),

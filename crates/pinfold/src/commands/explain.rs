@@ -4,11 +4,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pinfold_core::device::NoPreference;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort, Remedies};
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
 use pinfold_render::explain;
+use pinfold_render::text::paragraph;
 use serde::Serialize;
 
+use crate::admission::{self, NotSimulated, OutsideRejection, RejectedBy};
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::exit::{Failure, REJECTED};
@@ -30,6 +35,26 @@ pub(crate) struct PodAnswer<'a, T> {
     pub(crate) as_pinfold: Option<&'a AsPinfold>,
 }
 
+/// The answer about a pod on one node as JSON and YAML.
+#[derive(Serialize)]
+struct NodeAnswer<'a> {
+    /// What the managers decide, and the changes with which the pod would be admitted.
+    #[serde(flatten)]
+    found: &'a Remedies,
+    /// Why kube-scheduler or the kubelet's predicates reject the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rejection: Option<&'a OutsideRejection>,
+    /// Extended resources that the kubelet ignores.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<ResourceName>,
+    /// What is not simulated about the pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_simulated: Vec<NotSimulated>,
+    /// Whether Pinfold would decide otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_pinfold: Option<&'a AsPinfold>,
+}
+
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     output::print_rejected(args.output, explain(args))
 }
@@ -40,40 +65,110 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     }
     let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
     let running = RunningPods::read(&args.running)?;
-    let ledger = running.ledger(&node, remark)?;
-    let (name, pod) = input::first_pod(&args.pod)?;
-    let found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
+    let (ledger, sums) = running.admitted(&node, args.bound, remark)?;
+    let object = input::first_object(&args.pod)?;
+    let request = AdmissionRequest::of(&object);
+    let (name, pod) = (object.pod.name.clone(), Arc::new(object.pod));
+    let mut found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
         .map_err(|error| Failure::BadInput(error.to_string()))?;
-    let kubelet = PodOutcome::of(&found.decision);
-    let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
-    let answer = PodAnswer {
+    admission::remedies::retain_fitting(&mut found, &pod, &request, &sums, args.bound);
+    let unschedulable = admission::schedule(&sums, &request, args.bound).err();
+    let rejection = unschedulable.or_else(|| predicates(&ledger, &sums, &pod, &request, &found));
+    let as_pinfold = match (&rejection, pinfold) {
+        (None, Some(pinfold)) => {
+            let kubelet = PodOutcome::of(&found.decision);
+            let ledger = running.admitted(&pinfold, args.bound, |_| {}).ok();
+            ledger.and_then(|(ledger, _)| compare(&name, &pod, kubelet, ledger))
+        }
+        _ => None,
+    };
+    let mut not_simulated = admission::not_simulated(&sums, [(name.as_str(), &request)]);
+    not_simulated.extend((args.running.state.as_ref()).map(|_| NotSimulated::of_state_files()));
+    let answer = NodeAnswer {
         found: &found,
+        ignored: match rejection.is_none() && found.decision.is_admitted() {
+            true => sums.unlisted(&request),
+            false => Vec::new(),
+        },
+        not_simulated,
+        rejection: rejection.as_ref(),
         as_pinfold: as_pinfold.as_ref(),
     };
-    output::print_as(args.output, &answer, || {
-        let mut text = text(&name, &found);
-        text.extend(as_pinfold.as_ref().map(AsPinfold::text));
-        text
-    })?;
-    Ok(match found.decision.is_admitted() {
+    output::print_as(args.output, &answer, || node_text(&name, &answer))?;
+    Ok(match rejection.is_none() && found.decision.is_admitted() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(REJECTED),
     })
 }
 
-/// Compares the kubelet's decision about a pod with that of Pinfold's agent; `None` if the agent cannot take over the
-/// running pods.
+/// Asks the kubelet's predicates about a pod that the managers admit.
+fn predicates(
+    ledger: &Ledger,
+    sums: &AdmissionNode,
+    pod: &Arc<Pod>,
+    request: &AdmissionRequest,
+    found: &Remedies,
+) -> Option<OutsideRejection> {
+    if !found.decision.is_admitted() {
+        return None;
+    }
+    let mut with_pod = ledger.clone();
+    with_pod.admit(pod, &mut NoPreference).ok()?;
+    let allocated = admission::allocated(&with_pod, &found.decision);
+    let rejection = sums.predicates(request, &allocated).err()?;
+    Some(rejection.into())
+}
+
+/// Compares the kubelet's decision about a pod with that of Pinfold's agent, which has the same running pods in its
+/// ledger.
 pub(crate) fn compare(
     name: &str,
     pod: &Arc<Pod>,
     kubelet: PodOutcome,
-    running: &RunningPods<'_>,
-    pinfold: &SimulatedNode,
+    mut ledger: Ledger,
 ) -> Option<AsPinfold> {
-    let mut ledger = running.ledger(pinfold, |_| {}).ok()?;
     let admission = ledger.admit(pod, &mut NoPreference).ok()?;
     let pinfold = PodOutcome::of(&admission.decision);
     Some(AsPinfold::compare([(name, kubelet)], [(name, pinfold)]))
+}
+
+/// The answer about a pod on one node as text.
+fn node_text(name: &str, answer: &NodeAnswer<'_>) -> String {
+    let mut all = String::new();
+    if let Some(rejection) = answer.rejection {
+        let (head, line) = match rejection.by {
+            RejectedBy::KubeScheduler => (format!("Pod {name} stays Pending:"), &rejection.message),
+            RejectedBy::Kubelet => {
+                let head = format!("Pod {name} is rejected, {}:", rejection.reason);
+                (head, &rejection.message)
+            }
+        };
+        all.push_str(&paragraph("", &head, 2, output::width()));
+        let details = match rejection.details.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", rejection.details),
+        };
+        all.push_str(&paragraph(
+            "  ",
+            &format!("{line}{details}"),
+            2,
+            output::width(),
+        ));
+        if !answer.found.decision.is_admitted() {
+            all.push_str("\nBound to this node all the same:\n\n");
+        }
+    }
+    if answer.rejection.is_none() || !answer.found.decision.is_admitted() {
+        all.push_str(&text(name, answer.found));
+    }
+    if !answer.ignored.is_empty() {
+        let ignored = admission::ignored_text(&answer.ignored);
+        let line = ignored.trim_start_matches("; ");
+        all.push_str(&paragraph("  ", line, 2, output::width()));
+    }
+    all.push_str(&admission::not_simulated_text(&answer.not_simulated));
+    all.extend(answer.as_pinfold.map(AsPinfold::text));
+    all
 }
 
 /// The answer as text.

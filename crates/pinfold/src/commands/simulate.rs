@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::Pod;
+use pinfold_kube::admission::AdmissionRequest;
 use pinfold_render::grid::Legend;
 use pinfold_render::layout::MachineLayout;
 use pinfold_render::text::{count, grouped, paragraph};
 use pinfold_render::{grid, palette, svg};
 use serde::Serialize;
 
+use crate::admission::{self, NodeAdmission, NotSimulated};
 use crate::args::SimulateArgs;
 use crate::as_pinfold::AsPinfold;
 use crate::exit::{Failure, REJECTED};
@@ -40,6 +42,9 @@ struct SimulationReport<'a> {
     events: &'a [StepEvent],
     usage: &'a [ResourceUsage],
     occupancy: &'a Occupancy,
+    /// Fields of pods that kube-scheduler or the kubelet checks and the simulation does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_simulated: Vec<NotSimulated>,
     #[serde(skip_serializing_if = "Option::is_none")]
     as_pinfold: Option<&'a AsPinfold>,
 }
@@ -66,12 +71,15 @@ fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
     let objects = input::pods(&args.pods)?;
     let steps = script::steps(args.script.as_ref(), &objects)?;
+    let requests = objects.iter().map(AdmissionRequest::of).collect();
+    let admission = NodeAdmission::new(&node, requests, args.bound);
     let pods: Vec<Arc<Pod>> = objects
         .into_iter()
         .map(|object| Arc::new(object.pod))
         .collect();
     let plan = SimulationPlan {
         rounds: args.repeat,
+        admission: Some(admission),
         ..SimulationPlan::new(&pods, &steps)
     };
     run_on(args, &node, pinfold.as_ref(), &plan)
@@ -100,10 +108,15 @@ fn run_on(
         events: &simulation.events,
         usage: &usages,
         occupancy: &occupancy,
+        not_simulated: match &simulation.admission {
+            Some(admission) => admission.not_simulated(plan.pods),
+            None => Vec::new(),
+        },
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &report, || {
         let mut text = text(node, &simulation, &occupancy, &usages);
+        text.push_str(&admission::not_simulated_text(&report.not_simulated));
         if let Some(as_pinfold) = &as_pinfold {
             text.push_str(&as_pinfold.text());
         }

@@ -54,6 +54,36 @@ fn simulate() {
 }
 
 #[test]
+fn admission() {
+    let eight = "--machine '2 sockets, 4 cores'";
+    check(
+        "admission",
+        &[
+            &format!("simulate {eight} hog.yaml"),
+            &format!("simulate {eight} --bound hog.yaml"),
+            &format!("simulate {eight} --as pinfold hog.yaml"),
+            &format!("simulate {eight} --config three-pods.yaml two.yaml"),
+            &format!("simulate {eight} --config three-pods.yaml --bound two.yaml"),
+            &format!("simulate {eight} ended.yaml"),
+            &format!("explain {eight} --pods ended.yaml one.yaml"),
+            "simulate --machine dgx-h100 gpus.yaml",
+            "simulate --machine dgx-h100 --device nvidia.com/gpu=a@0,b@1 gpus.yaml",
+            &format!("simulate {eight} gpus.yaml"),
+            &format!("simulate {eight} --bound gpus.yaml"),
+            &format!("simulate {eight} --bound --output yaml hog.yaml"),
+            &format!("explain {eight} hog.yaml"),
+            &format!("explain {eight} --bound hog.yaml"),
+            "explain --machine '2 cores' one.yaml",
+            &format!("explain {eight} --output json gpus.yaml"),
+            "simulate --nodes filters.yaml filtered.yaml",
+            "explain --nodes filters.yaml filtered.yaml",
+            "explain --nodes filters.yaml hog.yaml",
+            "simulate --nodes filters.yaml --bound hog.yaml",
+        ],
+    );
+}
+
+#[test]
 fn clusters() {
     let design = "../../../pinfold-kube/fixtures/node-resource-topology.yaml";
     check(

@@ -1,12 +1,13 @@
 //! `pinfold explain` on a cluster: which nodes fit a pod, why the others reject it, and what would let it fit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use pinfold_cluster::{Evaluation, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
+use pinfold_kube::admission::AdmissionRequest;
 use pinfold_kube::cluster::{DialectName, PodChange, find_changes};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
@@ -15,10 +16,11 @@ use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use serde::Serialize;
 
+use crate::admission::{self, NotSimulated};
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
-use crate::cluster::{ClusterFiles, SimulatedCluster};
-use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place};
+use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, SimulatedCluster};
+use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place, rejected};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output;
@@ -33,8 +35,14 @@ struct ClusterExplanation<'a> {
     decider: String,
     /// The nodes that fit the pod, best first.
     fits: Vec<FittingNode>,
+    /// kube-scheduler's message, if its filters exclude every node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending: Option<String>,
     /// Why the other nodes reject it.
     rejections: Vec<RejectionGroup>,
+    /// What is not simulated about the pod.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_simulated: Vec<NotSimulated>,
     /// The changes that would let it fit, if no node fits it.
     changes: Vec<PodChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,18 +71,25 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let mut nodes = files.nodes(args.node.decider.decider)?;
     let running = input::pods(&args.running.pods)?;
     place_running(&mut nodes, &running)?;
-    let pod = input::first_object(&args.pod)?;
+    let mut pod = input::first_object(&args.pod)?;
+    if args.bound {
+        nodes.bind_all(std::slice::from_mut(&mut pod))?;
+    }
     let ask = nodes.ask(&pod)?;
-    let fits = candidates(&mut nodes, &ask);
-    let rejections = nodes.cluster.evaluate_all(&ask).into_iter();
-    let rejections: Vec<_> = rejections
-        .filter_map(|answer| Some((answer.node.clone(), answer.evaluation.rejection()?.clone())))
-        .collect();
+    let excluded = nodes.excluded(&AdmissionRequest::of(&pod));
+    let fits = candidates(&mut nodes, &ask, &excluded);
+    let rejections = nodes.rejections(&ask, excluded);
+    let all_reject = fits.is_empty();
     let explanation = ClusterExplanation {
         pod: &pod.pod.name,
         decider: nodes.reading.decider.to_string(),
         changes: match fits.is_empty() {
-            true => find_changes(&nodes.cluster, &nodes.reading, &nodes.names, &pod),
+            true => find_changes(
+                &nodes.without_excluded(&AdmissionRequest::of(&pod)),
+                &nodes.reading,
+                &nodes.names,
+                &pod,
+            ),
             false => Vec::new(),
         },
         as_pinfold: match nodes.reading.decider.is_kubelet() {
@@ -82,7 +97,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
             false => None,
         },
         fits,
+        pending: NodeReason::pending(&rejections).filter(|_| all_reject),
         rejections: grouped_reasons(&rejections),
+        not_simulated: nodes.not_simulated(std::slice::from_ref(&pod)),
     };
     output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
     Ok(match explanation.fits.is_empty() {
@@ -101,7 +118,8 @@ fn compare(
     let mut nodes = files.as_pinfold()?;
     place_running(&mut nodes, running).ok()?;
     let ask = nodes.ask(pod).ok()?;
-    let pinfold = candidates(&mut nodes, &ask);
+    let excluded = nodes.excluded(&AdmissionRequest::of(pod));
+    let pinfold = candidates(&mut nodes, &ask, &excluded);
     let outcome = |fit: Option<&FittingNode>| match fit {
         Some(fit) => PodOutcome::Admitted(format!(
             "{}: {}",
@@ -129,20 +147,24 @@ fn place_running(nodes: &mut SimulatedCluster, running: &[PodObject]) -> Result<
     for pod in pending.iter().chain(running) {
         let ask = nodes.ask(pod)?;
         nodes.names.insert(ask.uid().clone(), pod.pod.name.clone());
-        let placed = match &pod.node_name {
-            Some(node) => nodes.cluster.place_on(&ask, &node.as_str().into()),
-            None => nodes.cluster.place(&ask),
-        };
-        if let Err(why) = placed {
+        if let Err(NotPlaced::NoNode(rejections)) =
+            nodes.place(pod, &AdmissionRequest::of(pod), &ask)
+        {
+            let why = rejected(&rejections);
             (nodes.remark)(&format!("warning: {} does not run: {why}", pod.pod.name));
         }
     }
     Ok(())
 }
 
-fn candidates(nodes: &mut SimulatedCluster, ask: &PodRequest) -> Vec<FittingNode> {
+fn candidates(
+    nodes: &mut SimulatedCluster,
+    ask: &PodRequest,
+    excluded: &BTreeMap<NodeName, NodeReason>,
+) -> Vec<FittingNode> {
     let ranked = nodes.cluster.rank(ask).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
+        .filter(|ranked| !excluded.contains_key(ranked.node))
         .map(|ranked| (ranked.node.clone(), ranked.score))
         .collect();
     let candidate = |(node, score)| {
@@ -175,6 +197,9 @@ fn text(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
         text.push('\n');
         text.push_str(&fit_table(nodes, &found.fits));
     }
+    if let Some(pending) = &found.pending {
+        text.push_str(&paragraph("  ", pending, 2, width));
+    }
     if !found.rejections.is_empty() {
         text.push_str("\nrejected by\n");
         for reason in &found.rejections {
@@ -192,6 +217,7 @@ fn text(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
             text.push_str(&paragraph(&lead, &line, 4, width));
         }
     }
+    text.push_str(&admission::not_simulated_text(&found.not_simulated));
     text.extend(found.as_pinfold.as_ref().map(AsPinfold::text));
     text
 }

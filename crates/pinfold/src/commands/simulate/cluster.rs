@@ -5,14 +5,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use pinfold_cluster::{
-    Cluster, ClusterNode, Dialect, NodeRejection, PlaceError, Placement, PlacementDetail,
-    PodRequest,
-};
+use pinfold_cluster::{Cluster, ClusterNode, Dialect, Placement, PlacementDetail, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_kube::admission::AdmissionRequest;
 use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ResourceStatus, keys};
 use pinfold_kube::pod::PodObject;
@@ -23,9 +21,10 @@ use pinfold_render::text::{count, grouped, paragraph};
 use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
+use crate::admission::{self, NotSimulated, ignored_text};
 use crate::args::SimulateArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
-use crate::cluster::{ClusterFiles, SimulatedCluster};
+use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, SimulatedCluster};
 use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
 use crate::simulation::{PodCounts, SimulationStep};
@@ -85,6 +84,9 @@ struct ClusterSimulationReport<'a> {
     counts: PodCounts,
     events: &'a [ClusterStepEvent],
     nodes: &'a [NodeReport],
+    /// Fields of pods that kube-scheduler or the kubelet checks and the simulation does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_simulated: Vec<NotSimulated>,
     #[serde(skip_serializing_if = "Option::is_none")]
     as_pinfold: Option<&'a AsPinfold>,
 }
@@ -99,6 +101,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let mut nodes = files.nodes(args.node.decider.decider)?;
     let mut pods = std::mem::take(&mut nodes.pending);
     pods.extend(input::pods(&args.pods)?);
+    if args.bound {
+        nodes.bind_all(&mut pods)?;
+    }
     let steps = script::steps(args.script.as_ref(), &pods)?;
     let mut progress = Progress::on_stderr(steps.len() * args.repeat as usize);
     let simulation = ClusterSimulation::new(&nodes, &pods)?;
@@ -117,6 +122,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         counts,
         events: &events,
         nodes: &reports,
+        not_simulated: nodes.not_simulated(&pods),
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &report, || text(&nodes, &report))?;
@@ -164,6 +170,7 @@ fn compare(
 struct ClusterSimulation<'a> {
     pods: &'a [PodObject],
     asks: Vec<PodRequest>,
+    requests: Vec<AdmissionRequest>,
     events: Vec<ClusterStepEvent>,
     counts: PodCounts,
 }
@@ -174,6 +181,7 @@ impl<'a> ClusterSimulation<'a> {
         let asks = pods.iter().map(|pod| nodes.ask(pod));
         Ok(Self {
             asks: asks.collect::<Result<_, _>>()?,
+            requests: pods.iter().map(AdmissionRequest::of).collect(),
             pods,
             events: Vec::new(),
             counts: PodCounts::default(),
@@ -226,17 +234,17 @@ impl ClusterSimulation<'_> {
         let (object, ask) = (&self.pods[index], self.ask(index, round));
         let name = ask.pod().name.clone();
         nodes.names.insert(ask.uid().clone(), name.clone());
-        let placed = match &object.node_name {
-            Some(node) => nodes.cluster.place_on(&ask, &node.as_str().into()),
-            None => nodes.cluster.place(&ask),
-        };
-        let event = match placed {
-            Ok(placement) => {
+        let request = &self.requests[index];
+        let event = match nodes.place(object, request, &ask) {
+            Ok((placement, ignored)) => {
                 self.counts.admitted += 1;
                 ClusterStepEvent {
                     step: "add",
                     pod: name,
-                    message: placement_text(&placement),
+                    message: match ignored.is_empty() {
+                        true => placement_text(&placement),
+                        false => placement_text(&placement) + &ignored_text(&ignored),
+                    },
                     annotations: annotations(nodes, object, &placement),
                     cpus: placement.cpus,
                     numa_nodes: Some(placement.numa).filter(|nodes| !nodes.is_empty()),
@@ -244,16 +252,19 @@ impl ClusterSimulation<'_> {
                     rejections: Vec::new(),
                 }
             }
-            Err(PlaceError::AlreadyPlaced { node, .. }) => ClusterStepEvent {
+            Err(NotPlaced::Already(node)) => ClusterStepEvent {
                 message: format!("is on node {node} already"),
                 ..ClusterStepEvent::about("add", name)
             },
-            Err(PlaceError::NoNode { rejections, .. }) => {
+            Err(NotPlaced::Ended) => ClusterStepEvent {
+                message: "has ended: it holds nothing".to_owned(),
+                ..ClusterStepEvent::about("add", name)
+            },
+            Err(NotPlaced::NoNode(rejections)) => {
                 self.counts.rejected += 1;
-                let reasons = grouped_reasons(&rejections);
                 ClusterStepEvent {
-                    message: rejected(&reasons, rejections.len()),
-                    rejections: reasons,
+                    message: rejected(&rejections),
+                    rejections: grouped_reasons(&rejections),
                     ..ClusterStepEvent::about("add", name)
                 }
             }
@@ -263,7 +274,7 @@ impl ClusterSimulation<'_> {
 
     fn remove(&mut self, nodes: &mut SimulatedCluster, index: usize, round: u32) {
         let ask = self.ask(index, round);
-        let node = nodes.cluster.remove(ask.uid());
+        let node = nodes.remove(ask.uid());
         self.events.push(ClusterStepEvent {
             message: match &node {
                 Some(node) => format!("removed from node {node}"),
@@ -364,7 +375,7 @@ fn annotations(
 }
 
 /// Rejections by reason, the most frequent first.
-pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<RejectionGroup> {
+pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeReason)]) -> Vec<RejectionGroup> {
     let mut by_text = BTreeMap::<String, Vec<NodeName>>::new();
     for (node, rejection) in rejections {
         by_text
@@ -380,11 +391,16 @@ pub(crate) fn grouped_reasons(rejections: &[(NodeName, NodeRejection)]) -> Vec<R
     reasons
 }
 
-fn rejected(reasons: &[RejectionGroup], asked: usize) -> String {
+/// kube-scheduler's message if its filters exclude every node, else the reasons of all nodes.
+pub(crate) fn rejected(rejections: &[(NodeName, NodeReason)]) -> String {
+    if let Some(pending) = NodeReason::pending(rejections) {
+        return pending;
+    }
+    let reasons = grouped_reasons(rejections);
     let reasons: Vec<String> = reasons.iter().map(RejectionGroup::text).collect();
-    match asked {
+    match rejections.len() {
         1 => format!("does not fit {}", reasons.join("; ")),
-        _ => format!("fits none of {asked} nodes: {}", reasons.join("; ")),
+        asked => format!("fits none of {asked} nodes: {}", reasons.join("; ")),
     }
 }
 
@@ -443,6 +459,7 @@ fn text(nodes: &SimulatedCluster, report: &ClusterSimulationReport<'_>) -> Strin
     let PodCounts { admitted, rejected } = report.counts;
     let pods = count(admitted, "pod", "pods");
     let _ = writeln!(text, "\n{pods} placed, {} rejected", grouped(rejected));
+    text.push_str(&admission::not_simulated_text(&report.not_simulated));
     text.extend(report.as_pinfold.map(AsPinfold::text));
     text
 }
