@@ -4,11 +4,36 @@ use serde_json::Value as Json;
 
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_DEPTH, MAX_NODES};
+use crate::diagnostic::Position;
 
 /// Converts a tree; the error is the limit that it exceeds.
 pub(super) fn node(json: &Json) -> Result<LocatedValue, String> {
     let mut left = MAX_NODES;
     convert_within(json, MAX_DEPTH, &mut left)
+}
+
+impl LocatedValue {
+    /// A value that stands for something at `at`.
+    ///
+    /// # Errors
+    /// With the limit that it exceeds.
+    pub(crate) fn of_json(json: &Json, at: Option<Position>) -> Result<Self, String> {
+        let mut node = node(json)?;
+        node.place(at);
+        Ok(node)
+    }
+
+    /// Sets the position of the value and all values in it.
+    fn place(&mut self, at: Option<Position>) {
+        self.at = at;
+        match &mut self.value {
+            ManifestValue::List(items) => items.iter_mut().for_each(|item| item.place(at)),
+            ManifestValue::Map(members) => {
+                members.iter_mut().for_each(|member| member.node.place(at));
+            }
+            _ => {}
+        }
+    }
 }
 
 fn convert_within(json: &Json, depth: usize, left: &mut usize) -> Result<LocatedValue, String> {

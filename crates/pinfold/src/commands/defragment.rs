@@ -41,6 +41,7 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
     let answer = PodAnswer {
         found: &found,
+        cpus: None,
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &answer, || {

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pinfold_core::device::NoPreference;
+use pinfold_core::exclusive_cpus::{self, ContainerCpus, CpuReasons};
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort, Remedies};
-use pinfold_render::explain;
+use pinfold_render::{cpu_reasons, explain};
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
@@ -25,6 +26,9 @@ pub(crate) struct PodAnswer<'a, T> {
     /// The answer.
     #[serde(flatten)]
     pub(crate) found: &'a T,
+    /// Why its containers have exclusive or shared CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpus: Option<&'a CpuReasons>,
     /// Whether Pinfold would decide otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) as_pinfold: Option<&'a AsPinfold>,
@@ -46,12 +50,21 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     let kubelet = PodOutcome::of(&found.decision);
     let as_pinfold = pinfold.and_then(|pinfold| compare(&name, &pod, kubelet, &running, &pinfold));
+    let rules = &node.rules;
+    let cpus = exclusive_cpus::reasons(&pod, rules.has_exclusive_cpus(), rules.pod_level());
     let answer = PodAnswer {
         found: &found,
+        cpus: Some(&cpus),
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &answer, || {
         let mut text = text(&name, &found);
+        let check = |container: &ContainerCpus| {
+            let changed = exclusive_cpus::with_changes(&pod, &container.change);
+            let admission = ledger.clone().admit(&Arc::new(changed), &mut NoPreference);
+            Some(admission.ok()?.decision.is_admitted())
+        };
+        text.push_str(&cpu_reasons::text(&cpus, output::width(), check));
         text.extend(as_pinfold.as_ref().map(AsPinfold::text));
         text
     })?;

@@ -216,6 +216,8 @@ fn help() {
         "help",
         &[
             "--help",
+            "presets",
+            "presets --help",
             "topology --help",
             "simulate --help",
             "explain --help",
