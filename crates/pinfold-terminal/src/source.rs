@@ -166,7 +166,8 @@ mod tests {
         };
         write(b"kind: Pod\n");
         assert_eq!(Source::open(&path).expect("readable").bytes, b"kind: Pod\n");
-        write(&vec![b' '; (MAX_BYTES + 1) as usize]);
+        let most = usize::try_from(MAX_BYTES).expect("64 bits");
+        write(&vec![b' '; most + 1]);
         let failure = Source::open(&path).err().expect("too large").to_string();
         assert!(
             failure.ends_with("expected at most 64 MiB, found more"),

@@ -103,10 +103,10 @@ fn find<'n>(at: &FieldRef<'n>, path: &[String], names: &[String], found: &mut Ve
 
 /// The path of the first field of the object that looks like a pod template.
 pub(super) fn guess(object: &FieldRef<'_>) -> Option<String> {
-    look(object, String::new(), 8)
+    look(object, "", 8)
 }
 
-fn look(at: &FieldRef<'_>, path: String, depth: usize) -> Option<String> {
+fn look(at: &FieldRef<'_>, path: &str, depth: usize) -> Option<String> {
     let depth = depth.checked_sub(1)?;
     for (key, value) in at.members() {
         let path = format!("{path}.{key}");
@@ -115,10 +115,8 @@ fn look(at: &FieldRef<'_>, path: String, depth: usize) -> Option<String> {
             return Some(path);
         }
         let below = match value.list_items() {
-            Some(items) => items
-                .iter()
-                .find_map(|item| look(item, path.clone(), depth)),
-            None => look(&value, path, depth),
+            Some(items) => items.iter().find_map(|item| look(item, &path, depth)),
+            None => look(&value, &path, depth),
         };
         if below.is_some() {
             return below;
