@@ -55,6 +55,7 @@ pub mod cpu_set;
 pub mod decision;
 pub mod demand;
 pub mod device;
+pub mod exclusive_cpus;
 pub mod explanation;
 pub mod fidelity;
 pub mod go_text;

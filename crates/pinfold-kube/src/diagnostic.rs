@@ -56,6 +56,12 @@ pub enum DiagnosticKind {
     /// The text is not YAML.
     #[error("expected YAML: {0}")]
     NotYaml(String),
+    /// The text is not JSON.
+    #[error("expected JSON: {0}")]
+    NotJson(String),
+    /// The JSON is not made of Kubernetes objects, or one of them is too large.
+    #[error("{0}")]
+    NotObjects(String),
     /// A key is repeated in a mapping.
     #[error("found the key {0:?} twice in one mapping")]
     DuplicateKey(String),
@@ -93,9 +99,17 @@ pub enum DiagnosticKind {
     /// Two values contradict each other.
     #[error("{0}")]
     Contradiction(String),
-    /// An object of a kind that has no pods is skipped.
-    #[error("{0} ignored: it has no pods")]
-    NoPods(String),
+    /// An object of an unknown kind is skipped although it seems to have a pod template.
+    #[error("{kind} ignored: its kind is not known, but it seems to have a pod template at {path}")]
+    UnreadTemplate {
+        /// The kind.
+        kind: String,
+        /// The path of the template.
+        path: String,
+    },
+    /// The object does not say everything about its pods.
+    #[error("{0}")]
+    Assumed(String),
     /// The field or value is accepted and has no effect.
     #[error("{0} has no effect here")]
     NoEffect(String),

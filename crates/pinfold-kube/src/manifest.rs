@@ -12,6 +12,7 @@ use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position,
 
 pub mod field;
 mod json;
+pub mod stream;
 pub(crate) mod value;
 mod yaml;
 
@@ -213,10 +214,10 @@ fn collect(
     if kind == "List" || (has_items && kind.ends_with("List")) {
         return unpack(file, node, documents, report);
     }
-    if documents.len() >= MAX_DOCUMENTS {
+    if documents.len() == MAX_DOCUMENTS {
         let limit = format!("more than {MAX_DOCUMENTS} objects");
         let hint = Some("split the file".to_owned());
-        return report.error(node.at, &path, DiagnosticKind::TooComplex(limit), hint);
+        report.error(node.at, &path, DiagnosticKind::TooComplex(limit), hint);
     }
     documents.push(Document {
         file: file.to_owned(),
@@ -245,6 +246,9 @@ fn unpack(
         return field.unexpected("a list of objects", report);
     };
     for (i, item) in items.into_iter().enumerate() {
+        if documents.len() > MAX_DOCUMENTS {
+            return;
+        }
         let path = format!("items[{i}]");
         let nested = FieldRef::new(&item, path.clone())
             .get("kind")

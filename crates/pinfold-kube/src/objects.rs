@@ -1,10 +1,10 @@
 //! [`ClusterObjects`]: nodes, their reports and pods from files with objects of several kinds.
 
-use crate::diagnostic::{DiagnosticReport, Diagnostics, WithWarnings};
+use crate::diagnostic::{Diagnostic, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::{self, Document};
 use crate::node::NodeObject;
 use crate::node_resource_topology::{self, NodeResourceTopology};
-use crate::pod::{self, PodObject};
+use crate::pod::{self, KindCounts, PodObject};
 use crate::volcano::{self, Numatopology};
 
 /// The objects of a file, by kind.
@@ -18,6 +18,8 @@ pub struct ClusterObjects {
     pub numatopologies: Vec<Numatopology>,
     /// Pods, with one entry per replica.
     pub pods: Vec<PodObject>,
+    /// All other objects.
+    pub without_pods: KindCounts,
 }
 
 impl ClusterObjects {
@@ -37,8 +39,10 @@ impl ClusterObjects {
                 self.numatopologies.extend(report.take(read));
             }
             _ => {
-                let read = pod::pods_of(document);
-                self.pods.extend(report.take(read).into_iter().flatten());
+                if let Some(found) = report.take(pod::objects_of(document)) {
+                    self.pods.extend(found.pods);
+                    self.without_pods.append(found.without_pods);
+                }
             }
         }
     }
@@ -49,6 +53,29 @@ impl ClusterObjects {
         self.topologies.extend(others.topologies);
         self.numatopologies.extend(others.numatopologies);
         self.pods.extend(others.pods);
+        self.without_pods.append(others.without_pods);
+    }
+}
+
+impl ClusterObjects {
+    /// Adds the object of a document. Returns the warnings about it.
+    ///
+    /// # Errors
+    /// With every error in the object.
+    pub fn add_object(&mut self, document: &Document) -> Result<Vec<Diagnostic>, Diagnostics> {
+        let mut report = DiagnosticReport::new(document.file());
+        self.add(document, &mut report);
+        report.finish(()).map(|read| read.warnings)
+    }
+
+    /// Checks that no two pods have the same uid.
+    ///
+    /// # Errors
+    /// With an error for each pod that has the uid of an earlier one.
+    pub fn check_uids(&self, file: &str) -> Result<(), Diagnostics> {
+        let mut report = DiagnosticReport::new(file);
+        pod::reject_same_uid(&self.pods, &mut report);
+        report.finish(()).map(|_| ())
     }
 }
 

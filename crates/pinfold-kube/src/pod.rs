@@ -17,16 +17,24 @@ use crate::scheduling_constraints::PodConstraints;
 pub(crate) mod aggregate;
 mod api_pod;
 mod container;
+mod expansion;
 mod fields;
+mod group_workloads;
+mod implied_pods;
+mod kind_counts;
 pub(crate) mod mirror;
+mod object_name;
 mod pod_level;
 mod resources;
+mod template_path;
 mod volcano_job;
 mod workload;
 
 pub use crate::meta::ObjectMeta;
 pub use api_pod::{ApiPod, PodIdentity, PodPhase};
+pub use kind_counts::KindCounts;
 pub use resources::is_extended;
+pub use template_path::{TemplatePath, TemplatePathError};
 
 /// Limit of the pods of one file, including replicas.
 pub const MAX_PODS: usize = 10_000;
@@ -63,41 +71,79 @@ pub struct Owner {
     pub name: String,
 }
 
+/// The pods of a file, and its objects without pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodFile {
+    /// The pods in order, with one pod per replica.
+    pub pods: Vec<PodObject>,
+    /// The other objects.
+    pub without_pods: KindCounts,
+}
+
 /// Reads the pods of a file in order, with one pod per replica.
 ///
 /// Deployments, ReplicaSets, ReplicationControllers and StatefulSets give one pod per replica, a DaemonSet one, Jobs
-/// and CronJobs their parallelism. Names end in a number: `web-0`, `web-1`. Well-known kinds without pods are skipped
-/// with a warning.
+/// and CronJobs their parallelism. Names end in a number: `web-0`, `web-1`. Objects without pods are passed over.
 ///
 /// # Errors
 /// With every error in the file.
 pub fn read(file: &str, bytes: &[u8]) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
-    let documents = manifest::read(file, bytes)?;
-    let mut report = DiagnosticReport::new(file);
-    let mut pods = Vec::new();
-    for document in &documents {
-        expand(document, &mut pods, &mut report);
-    }
-    reject_same_uid(&pods, &mut report);
-    report.finish(pods)
+    let read = read_file(file, bytes, &[])?;
+    Ok(WithWarnings {
+        value: read.value.pods,
+        warnings: read.warnings,
+    })
 }
 
-/// The pods of one object, as in [`read`].
+/// As [`read`], with the number of objects without pods. Objects of other kinds have their pod templates at `paths`.
+///
+/// # Errors
+/// With every error in the file.
+pub fn read_file(
+    file: &str,
+    bytes: &[u8],
+    paths: &[TemplatePath],
+) -> Result<WithWarnings<PodFile>, Diagnostics> {
+    let documents = manifest::read(file, bytes)?;
+    let mut report = DiagnosticReport::new(file);
+    let mut found = PodFile::default();
+    for document in &documents {
+        expand(document, paths, &mut found, &mut report);
+    }
+    reject_same_uid(&found.pods, &mut report);
+    report.finish(found)
+}
+
+/// The pods of one object, as in [`read_file`].
 ///
 /// # Errors
 /// With every error in the object.
 pub fn pods_of(document: &Document) -> Result<WithWarnings<Vec<PodObject>>, Diagnostics> {
+    let read = objects_of(document)?;
+    Ok(WithWarnings {
+        value: read.value.pods,
+        warnings: read.warnings,
+    })
+}
+
+/// The pods of one object, or the object as one without pods.
+pub(crate) fn objects_of(document: &Document) -> Result<WithWarnings<PodFile>, Diagnostics> {
     let mut report = DiagnosticReport::new(document.file());
-    let mut pods = Vec::new();
-    expand(document, &mut pods, &mut report);
-    report.finish(pods)
+    let mut found = PodFile::default();
+    expand(document, &[], &mut found, &mut report);
+    report.finish(found)
 }
 
 /// Adds the pods of an object, with the uids that their kubelet uses.
-fn expand(document: &Document, pods: &mut Vec<PodObject>, report: &mut DiagnosticReport) {
-    let before = pods.len();
-    workload::expand(document, pods, report);
-    let added = pods.iter_mut().skip(before);
+fn expand(
+    document: &Document,
+    paths: &[TemplatePath],
+    found: &mut PodFile,
+    report: &mut DiagnosticReport,
+) {
+    let before = found.pods.len();
+    workload::expand(document, paths, found, report);
+    let added = found.pods.iter_mut().skip(before);
     for pod in added.filter(|pod| pod.owner.is_none()) {
         if let Some(uid) = mirror::static_uid(&pod.meta) {
             pod.pod.uid = uid.into();

@@ -10,6 +10,7 @@
 //! Deterministic: the same values give the same bytes. Nothing here prints.
 
 pub mod amount;
+pub mod cpu_reasons;
 mod distances;
 pub mod explain;
 pub mod grid;

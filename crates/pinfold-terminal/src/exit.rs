@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::escape::escape;
+
 /// An error that ends a command. Its text says what is wrong and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -35,7 +37,8 @@ impl Failure {
         reason = "the one place where errors are printed"
     )]
     pub fn report(&self, program: &str) -> ExitCode {
-        eprintln!("{program}: {self}");
+        let text = self.to_string();
+        eprintln!("{program}: {}", escape(&text, false));
         match self {
             Failure::Rejected(_) => ExitCode::from(REJECTED),
             Failure::BadInput(_) => ExitCode::from(2),

@@ -6,13 +6,19 @@
 //! | failures and exit codes | [`exit`] |
 //! | the scheduler's configuration | [`scheduler_config`] |
 //! | files named on the command line, and errors that show the line | [`source`] |
+//! | control characters in texts from files | [`escape`] |
+//! | the manifests of a directory | [`manifest_files`] |
+//! | snapshots of clusters | [`object_files`] |
 //! | results on standard output as text, JSON or YAML | [`output`] |
 //! | a progress bar on standard error | [`progress`] |
 //! | shell completions and man pages | [`manual`] |
 
 pub mod decider;
+pub mod escape;
 pub mod exit;
+pub mod manifest_files;
 pub mod manual;
+pub mod object_files;
 pub mod output;
 pub mod progress;
 pub mod scheduler_config;
@@ -20,5 +26,5 @@ pub mod source;
 
 pub use decider::DeciderArg;
 pub use exit::{Failure, REJECTED, Rejected};
-pub use output::Format;
+pub use output::{ColourChoice, Format};
 pub use source::Source;

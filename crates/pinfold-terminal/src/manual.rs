@@ -43,7 +43,7 @@ fn completions(shell: Shell, mut program: Command) -> Result<(), Failure> {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, name, &mut script);
-    output::print(&String::from_utf8_lossy(&script))
+    output::print_raw(&String::from_utf8_lossy(&script))
 }
 
 fn write_man_pages(dir: &Path, program: Command) -> Result<(), Failure> {
@@ -57,5 +57,5 @@ fn print_man_page(program: Command) -> Result<(), Failure> {
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(program).render(&mut page);
     rendered.map_err(|error| Failure::Environment(error.to_string()))?;
-    output::print(&String::from_utf8_lossy(&page))
+    output::print_raw(&String::from_utf8_lossy(&page))
 }

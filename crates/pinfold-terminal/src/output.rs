@@ -4,10 +4,12 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use pinfold_render::Colour;
 
+use crate::escape::{emphasize, escape};
 use crate::exit::{Failure, REJECTED};
 
 /// The columns of text that does not go to a terminal.
@@ -41,11 +43,42 @@ pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// Writes `text` to standard output.
+/// When text has colours: the value of `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColourChoice {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Also in files and pipes
+    Always,
+    /// Never
+    Never,
+}
+
+/// The value of `--color`, set once by `main`.
+static CHOICE: OnceLock<ColourChoice> = OnceLock::new();
+
+/// Sets when text has colours. Only the first call counts.
+pub fn choose_colour(choice: ColourChoice) {
+    let _ = CHOICE.set(choice);
+}
+
+/// Writes text for people to standard output, with control characters from files written out.
 ///
 /// # Errors
 /// If standard output cannot be written to, unless the reader has closed the pipe.
 pub fn print(text: &str) -> Result<(), Failure> {
+    match colour() {
+        Colour::Ansi => print_raw(&emphasize(&escape(text, true))),
+        Colour::Plain => print_raw(&escape(text, false)),
+    }
+}
+
+/// Writes text for programs to standard output as it is.
+///
+/// # Errors
+/// If standard output cannot be written to, unless the reader has closed the pipe.
+pub fn print_raw(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
@@ -100,7 +133,7 @@ pub fn print_json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Failure::Environment(format!("cannot write the result as JSON: {error}"))
     })?;
-    print(&format!("{text}\n"))
+    print_raw(&escape(&format!("{text}\n"), false))
 }
 
 /// Writes a value as YAML.
@@ -111,7 +144,7 @@ pub fn print_yaml<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_saphyr::to_string(value).map_err(|error| {
         Failure::Environment(format!("cannot write the result as YAML: {error}"))
     })?;
-    print(&text)
+    print_raw(&escape(&text, false))
 }
 
 /// Writes a file that was named on the command line.
@@ -129,7 +162,7 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<(), Failure> {
     reason = "the one place where warnings and notes are printed"
 )]
 pub fn remark(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", escape(text, false));
 }
 
 /// Shortens the name of a pod in the namespace `default` to its bare name.
@@ -139,9 +172,14 @@ pub fn drop_default_namespace(pod: &mut String) {
     }
 }
 
-/// Colour on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
+/// Colour as `--color` says; without it on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
 #[must_use]
 pub fn colour() -> Colour {
+    match CHOICE.get() {
+        Some(ColourChoice::Always) => return Colour::Ansi,
+        Some(ColourChoice::Never) => return Colour::Plain,
+        Some(ColourChoice::Auto) | None => {}
+    }
     let unset = |name| std::env::var_os(name).is_none_or(|value| value.is_empty());
     let capable = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
     match io::stdout().is_terminal() && unset("NO_COLOR") && capable {

@@ -1,15 +1,19 @@
 //! [`Source`]: a file named on the command line, and error messages that show the line they are about.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use flate2::read::MultiGzDecoder;
 use pinfold_kube::diagnostic::{Diagnostic, Diagnostics, Position};
 
 use crate::exit::Failure;
 use crate::output::remark;
 
-/// The largest file that is read. The parsers have lower limits of their own.
+/// The largest file that is read, after decompression. The parsers have lower limits of their own.
 const MAX_BYTES: u64 = 64 << 20;
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The name and content of a file.
 pub struct Source {
@@ -20,29 +24,29 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a file; `-` is standard input.
+    /// Reads a file, decompressed if it is a gzip file; `-` is standard input.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read, or is larger than the limit.
     pub fn open(path: &Path) -> Result<Self, Failure> {
+        let name = name(path);
+        let failure = |error: io::Error| Failure::BadInput(format!("cannot read {name}: {error}"));
         let mut bytes = Vec::new();
-        let is_stdin = path.as_os_str() == "-";
-        let read = match is_stdin {
-            true => std::io::stdin()
-                .lock()
-                .take(MAX_BYTES)
-                .read_to_end(&mut bytes),
-            false => std::fs::File::open(path)
-                .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes)),
-        };
-        let name = match is_stdin {
-            true => "standard input".to_owned(),
-            false => path.display().to_string(),
-        };
-        match read {
-            Ok(_) => Ok(Self { name, bytes }),
-            Err(error) => Err(Failure::BadInput(format!("cannot read {name}: {error}"))),
+        let mut from = open(path).map_err(failure)?.take(MAX_BYTES + 1);
+        from.read_to_end(&mut bytes).map_err(failure)?;
+        match bytes.len() as u64 > MAX_BYTES {
+            true => Err(Failure::BadInput(format!(
+                "{name}: expected at most {} MiB, found more",
+                MAX_BYTES >> 20
+            ))),
+            false => Ok(Self { name, bytes }),
         }
+    }
+
+    /// Whether there is nothing but blank lines.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.bytes.iter().all(u8::is_ascii_whitespace)
     }
 
     /// A failure with one paragraph per finding.
@@ -115,5 +119,60 @@ impl Source {
             }
             _ => String::new(),
         }
+    }
+}
+
+/// The path as the user wrote it, or `standard input`.
+#[must_use]
+pub fn name(path: &Path) -> String {
+    match path.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// The content of a file, decompressed if it begins like a gzip file; `-` is standard input.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    const BUFFER: usize = 1 << 16;
+    let plain: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path)?),
+    };
+    let mut plain = BufReader::with_capacity(BUFFER, plain);
+    let is_gzip = plain.fill_buf()?.starts_with(&GZIP);
+    Ok(match is_gzip {
+        true => Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(plain))),
+        false => Box::new(plain),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn gzip_files_are_recognized_by_their_first_bytes_and_bounded() {
+        let path = std::env::temp_dir().join(format!("pinfold-source-{}", std::process::id()));
+        let write = |text: &[u8]| {
+            let file = File::create(&path).expect("writable");
+            let mut zip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+            zip.write_all(text)
+                .and_then(|()| zip.finish())
+                .expect("writable");
+        };
+        write(b"kind: Pod\n");
+        assert_eq!(Source::open(&path).expect("readable").bytes, b"kind: Pod\n");
+        let most = usize::try_from(MAX_BYTES).expect("64 bits");
+        write(&vec![b' '; most + 1]);
+        let failure = Source::open(&path).err().expect("too large").to_string();
+        assert!(
+            failure.ends_with("expected at most 64 MiB, found more"),
+            "{failure}"
+        );
+        std::fs::remove_file(&path).expect("it is there");
     }
 }

@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 use pinfold_kube::decider::Decider;
+use pinfold_kube::pod::TemplatePath;
+use pinfold_terminal::ColourChoice;
 use pinfold_terminal::DeciderArg;
 pub(crate) use pinfold_terminal::Format;
 use pinfold_terminal::manual::ManualCommand;
@@ -29,6 +31,9 @@ use crate::commands::status::{SettingsArgs, StatusArgs};
     Exit codes: 0 done, 1 rejected (a real \"no\"), 2 bad input, 3 environment."
 )]
 pub(crate) struct Args {
+    /// When to use colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, global = true)]
+    pub(crate) color: ColourChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -45,6 +50,8 @@ pub(crate) enum Command {
     Defragment(DefragmentArgs),
     /// Check whether a kubelet starts with a configuration on a machine
     Check(CheckArgs),
+    /// List the machines that --machine knows by name
+    Presets(PresetsArgs),
     /// Show an example: a machine, some pods, one rejection explained, and a picture
     Demo,
     /// Run a command on exclusive CPUs and memory, without Kubernetes
@@ -123,6 +130,13 @@ pub(crate) struct TopologyArgs {
     /// The version of the NodeResourceTopology object
     #[arg(long, value_enum, value_name = "VERSION", default_value_t)]
     pub(crate) nrt_version: NrtVersionArg,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PresetsArgs {
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }
 
 #[derive(Debug, clap::Args)]
@@ -216,13 +230,12 @@ pub(crate) struct SimulateArgs {
     pub(crate) node: NodeArgs,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Pods, deployments, jobs and the like; `-` is standard input
-    #[arg(required_unless_present = "journal", value_name = "PODS")]
-    pub(crate) pods: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) pods: PodFilesArgs,
     /// Repeat the decisions in an agent's journal: its machine and its pods in the order they were added and removed,
     /// by the agent's rules or under another --policy or --scope
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "pods", "script", "repeat", "machine", "config", "devices", "devices_file", "as", "nodes", "copies",
+        "pods", "filename", "script", "repeat", "machine", "config", "devices", "devices_file", "as", "nodes", "copies",
         "scheduler_config", "bound",
     ])]
     pub(crate) journal: Option<PathBuf>,
@@ -257,9 +270,8 @@ pub(crate) struct ExplainArgs {
     pub(crate) node: NodeArgs,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// The pod; of a file with several pods the first. `-` is standard input
-    #[arg(value_name = "POD")]
-    pub(crate) pod: PathBuf,
+    #[command(flatten)]
+    pub(crate) pod: PodFileArgs,
     #[command(flatten)]
     pub(crate) running: RunningArgs,
     /// Leave kube-scheduler out: the pods are bound to the node already, as static pods and pods with spec.nodeName are
@@ -268,6 +280,40 @@ pub(crate) struct ExplainArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// Files with pods.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PodFilesArgs {
+    /// Pods, deployments, jobs and the like, or directories of them; `-` is standard input
+    #[arg(required_unless_present_any = ["journal", "filename"], value_name = "PODS")]
+    pub(crate) pods: Vec<PathBuf>,
+    /// Files or directories like PODS. Repeatable
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) filename: Vec<PathBuf>,
+    /// Read the subdirectories of directories too
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Where objects of other kinds have a pod template, such as .spec.template. Repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pod_template_path: Vec<TemplatePath>,
+}
+
+/// Files with a pod.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PodFileArgs {
+    /// The pod; of several pods the first. A file or a directory; `-` is standard input
+    #[arg(required_unless_present = "filename", value_name = "POD")]
+    pub(crate) pod: Option<PathBuf>,
+    /// A file or directory like POD. Repeatable
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) filename: Vec<PathBuf>,
+    /// Read the subdirectories of directories too
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Where objects of other kinds have a pod template, such as .spec.template. Repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pod_template_path: Vec<TemplatePath>,
 }
 
 /// The pods that run on a node already.
@@ -294,9 +340,8 @@ pub(crate) struct RunningArgs {
 pub(crate) struct DefragmentArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// The pod that has to fit; of a file with several pods the first. `-` is standard input
-    #[arg(value_name = "POD")]
-    pub(crate) pod: PathBuf,
+    #[command(flatten)]
+    pub(crate) pod: PodFileArgs,
     #[command(flatten)]
     pub(crate) running: RunningArgs,
     /// The most pods that may move

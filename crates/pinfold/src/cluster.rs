@@ -17,14 +17,14 @@ use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
-use pinfold_kube::objects::{self, ClusterObjects};
+use pinfold_kube::objects::ClusterObjects;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::NodeConstraints;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
 use pinfold_terminal::scheduler_config::SchedulerConfig;
-use pinfold_terminal::{Failure, Source};
+use pinfold_terminal::{Failure, Source, object_files};
 
 use crate::args::{ClusterArgs, NodeArgs, THIS};
 use crate::node::{NodeFiles, SimulatedNode};
@@ -33,6 +33,9 @@ use crate::output::{drop_default_namespace, remark};
 mod place;
 
 pub(crate) use place::{NodeReason, NotPlaced};
+
+/// The most errors that are reported about the objects of a file.
+const MAX_ERRORS: usize = 50;
 
 /// The nodes of a cluster, and who decides about their pods.
 pub(crate) struct SimulatedCluster {
@@ -71,18 +74,29 @@ impl ClusterFiles {
         let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
         for path in &args.nodes {
-            let source = Source::open(path)?;
-            let read = objects::read(&source.name, &source.bytes);
-            let read = read.map_err(|findings| source.failure(&findings))?;
-            source.warn(&read.warnings);
-            objects.nodes.extend(read.value.nodes);
-            objects.topologies.extend(read.value.topologies);
-            objects.numatopologies.extend(read.value.numatopologies);
-            let running = read.value.pods.into_iter();
-            objects
-                .pods
-                .extend(running.filter(|pod| !pod.constraints.finished));
-            sources.push(source);
+            let mut errors = Diagnostics(Vec::new());
+            let files = object_files::read(path, &mut |source, document| {
+                match objects.add_object(document) {
+                    Ok(warnings) => source.warn(&warnings),
+                    Err(Diagnostics(found)) => errors.0.extend(found),
+                }
+                match errors.0.len() < MAX_ERRORS {
+                    true => Ok(()),
+                    false => Err(source.failure(&errors)),
+                }
+            })?;
+            if let (Some(source), false) = (files.first(), errors.0.is_empty()) {
+                return Err(source.failure(&errors));
+            }
+            sources.extend(files);
+        }
+        objects.pods.retain(|pod| !pod.constraints.finished);
+        if let Some(source) = sources.first() {
+            let checked = objects.check_uids(&source.name);
+            checked.map_err(|findings| source.failure(&findings))?;
+        }
+        if objects.without_pods.total() > 0 {
+            remark(&format!("ignored {}", objects.without_pods));
         }
         for name in objects.add_reported_nodes() {
             remark(&format!(

@@ -8,6 +8,7 @@ pub(crate) mod defragment;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod journal;
+pub(crate) mod presets;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod simulate;

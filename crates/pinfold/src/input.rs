@@ -1,27 +1,87 @@
 //! The files and machines that the command line names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::Pod;
 use pinfold_hardware::{Hardware, HardwareError};
 use pinfold_kube::kubelet_config::KubeletSettings;
-use pinfold_kube::pod::PodObject;
+use pinfold_kube::pod::{self, KindCounts, PodObject, TemplatePath};
+use pinfold_terminal::manifest_files;
 
+use crate::args::{PodFileArgs, PodFilesArgs};
 use crate::exit::Failure;
 use crate::output::{drop_default_namespace, remark};
 pub(crate) use pinfold_terminal::Source;
 
-/// The pods of some files, in order. Names of pods in the namespace `default` are printed without it.
-pub(crate) fn pods(paths: &[impl AsRef<Path>]) -> Result<Vec<PodObject>, Failure> {
+/// Files and directories with pods, and how to read them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PodInput<'a> {
+    first: &'a [PathBuf],
+    more: &'a [PathBuf],
+    recursive: bool,
+    template_paths: &'a [TemplatePath],
+}
+
+impl<'a> From<&'a Vec<PathBuf>> for PodInput<'a> {
+    fn from(first: &'a Vec<PathBuf>) -> Self {
+        Self {
+            first,
+            more: &[],
+            recursive: false,
+            template_paths: &[],
+        }
+    }
+}
+
+impl<'a> From<&'a PodFilesArgs> for PodInput<'a> {
+    fn from(args: &'a PodFilesArgs) -> Self {
+        Self {
+            first: &args.pods,
+            more: &args.filename,
+            recursive: args.recursive,
+            template_paths: &args.pod_template_path,
+        }
+    }
+}
+
+impl<'a> From<&'a PodFileArgs> for PodInput<'a> {
+    fn from(args: &'a PodFileArgs) -> Self {
+        Self {
+            first: args.pod.as_slice(),
+            more: &args.filename,
+            recursive: args.recursive,
+            template_paths: &args.pod_template_path,
+        }
+    }
+}
+
+/// The pods of some files and directories, in order. Names of pods in the namespace `default` are printed without it.
+pub(crate) fn pods<'a>(input: impl Into<PodInput<'a>>) -> Result<Vec<PodObject>, Failure> {
+    let input = input.into();
     let mut all: Vec<PodObject> = Vec::new();
-    for path in paths {
-        let source = Source::open(path.as_ref())?;
-        let read = pinfold_kube::pod::read(&source.name, &source.bytes);
-        let read = read.map_err(|findings| source.failure(&findings))?;
-        source.warn(&read.warnings);
-        all.extend(read.value);
+    let mut without_pods = KindCounts::default();
+    for path in input.first.iter().chain(input.more) {
+        for file in manifest_files::find(path, input.recursive)? {
+            let source = Source::open(&file)?;
+            let read = pod::read_file(&source.name, &source.bytes, input.template_paths);
+            let read = read.map_err(|findings| source.failure(&findings))?;
+            source.warn(&read.warnings);
+            let found = read.value;
+            let is_empty = found.pods.is_empty() && found.without_pods.total() == 0;
+            if is_empty && file == *path && source.is_blank() {
+                return Err(Failure::BadInput(format!(
+                    "{}: expected Kubernetes objects such as a Pod or a Deployment, found nothing",
+                    source.name
+                )));
+            }
+            all.extend(found.pods);
+            without_pods.append(found.without_pods);
+        }
+    }
+    if without_pods.total() > 0 {
+        remark(&format!("ignored {without_pods}"));
     }
     for object in &mut all {
         drop_default_namespace(&mut object.pod.name);
@@ -61,19 +121,23 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
     }
 }
 
-/// The first pod of a file, with its name.
-pub(crate) fn first_pod(path: &Path) -> Result<(String, Arc<Pod>), Failure> {
-    let first = first_object(path)?;
+/// The first pod, with its name.
+pub(crate) fn first_pod(args: &PodFileArgs) -> Result<(String, Arc<Pod>), Failure> {
+    let first = first_object(args)?;
     Ok((first.pod.name.clone(), Arc::new(first.pod)))
 }
 
-/// The first pod of a file, with its labels and annotations.
-pub(crate) fn first_object(path: &Path) -> Result<PodObject, Failure> {
-    let mut pods = pods(&[path])?.into_iter();
+/// The first pod, with its labels and annotations.
+pub(crate) fn first_object(args: &PodFileArgs) -> Result<PodObject, Failure> {
+    let mut pods = pods(args)?.into_iter();
     let Some(first) = pods.next() else {
+        let mut paths = args.pod.iter().chain(&args.filename);
+        let path = paths
+            .next()
+            .map(|path| pinfold_terminal::source::name(path));
         return Err(Failure::BadInput(format!(
             "{}: expected a pod, or a deployment, job or the like; found none",
-            path.display()
+            path.unwrap_or_default()
         )));
     };
     if pods.len() > 0 {

@@ -37,12 +37,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {
+    output::choose_colour(args.color);
     match args.command {
         Command::Topology(args) => commands::topology::run(&args),
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Defragment(args) => commands::defragment::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Presets(args) => commands::presets::run(&args),
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),

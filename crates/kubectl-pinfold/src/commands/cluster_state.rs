@@ -8,7 +8,6 @@ use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
-use pinfold_kube::manifest;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints, UsedPorts};
 use pinfold_render::text::count;
@@ -16,7 +15,7 @@ use pinfold_render::text::count;
 use super::live::{self, ListedObjects, PodName};
 use crate::args::SourceArgs;
 use pinfold_terminal::scheduler_config::SchedulerConfig;
-use pinfold_terminal::{Failure, Source, output};
+use pinfold_terminal::{Failure, object_files, output};
 
 /// The most names listed in a sentence; further ones are counted.
 const MAX_NAMES: usize = 3;
@@ -251,13 +250,11 @@ pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
 fn files(args: &SourceArgs) -> Result<ListedObjects, Failure> {
     let mut inventory = Inventory::default();
     for path in &args.nodes {
-        let source = Source::open(path)?;
-        let documents = manifest::read(&source.name, &source.bytes);
-        let documents = documents.map_err(|findings| source.failure(&findings))?;
-        for document in &documents {
+        object_files::read(path, &mut |source, document| {
             let added = inventory.add(document);
             source.warn(&added.map_err(|findings| source.failure(&findings))?);
-        }
+            Ok(())
+        })?;
     }
     Ok(ListedObjects {
         inventory,

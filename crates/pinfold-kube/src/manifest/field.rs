@@ -185,12 +185,10 @@ impl<'n> FieldRef<'n> {
 
     /// The items of this list.
     pub fn items(&self, what: &str, report: &mut DiagnosticReport) -> Vec<FieldRef<'n>> {
-        let ManifestValue::List(items) = &self.node.value else {
+        self.list_items().unwrap_or_else(|| {
             self.unexpected(what, report);
-            return Vec::new();
-        };
-        let item = |(i, node)| self.below(node, format!("{}[{i}]", self.path));
-        items.iter().enumerate().map(item).collect()
+            Vec::new()
+        })
     }
 
     /// The member with this name in any letter case, the last one if there are several, as Go decodes JSON.
@@ -198,6 +196,38 @@ impl<'n> FieldRef<'n> {
         let named = |member: &&ManifestMember| same_letters(key, &member.key);
         let member = self.member_list().iter().rev().find(named)?;
         (member.node.value != ManifestValue::Null).then(|| self.child(member))
+    }
+
+    /// The items, if this is a list.
+    pub(crate) fn list_items(&self) -> Option<Vec<FieldRef<'n>>> {
+        match &self.node.value {
+            ManifestValue::List(items) => {
+                let item = |(i, node)| self.below(node, format!("{}[{i}]", self.path));
+                Some(items.iter().enumerate().map(item).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The text, if this is one.
+    pub(crate) fn plain_text(&self) -> Option<&'n str> {
+        match &self.node.value {
+            ManifestValue::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if this is one.
+    pub(crate) fn plain_bool(&self) -> Option<bool> {
+        match self.node.value {
+            ManifestValue::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value as the JSON library's type.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::to_value(self.content()).unwrap_or_default()
     }
 
     /// Whether it is `null`.

@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
 use super::{MAX_DEPTH, MAX_NODES};
-use crate::diagnostic::DiagnosticKind;
+use crate::diagnostic::{DiagnosticKind, Position};
 
 /// The fields of `status` that are read. A Node's status also lists its images.
 const STATUS: &[&str] = &[
@@ -22,6 +22,33 @@ const STATUS: &[&str] = &[
     "phase",
     "startTime",
 ];
+
+impl LocatedValue {
+    /// A value that stands for something at `at`.
+    ///
+    /// # Errors
+    /// With the limit that it exceeds.
+    pub(crate) fn of_json(
+        json: &serde_json::Value,
+        at: Option<Position>,
+    ) -> Result<Self, DiagnosticKind> {
+        let mut node = object(&json.to_string())?;
+        node.place(at);
+        Ok(node)
+    }
+
+    /// Sets the position of the value and all values in it.
+    fn place(&mut self, at: Option<Position>) {
+        self.at = at;
+        match &mut self.value {
+            ManifestValue::List(items) => items.iter_mut().for_each(|item| item.place(at)),
+            ManifestValue::Map(members) => {
+                members.iter_mut().for_each(|member| member.node.place(at));
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Reads one object. If a key is repeated in a mapping, its last value counts, as for the API server.
 pub(super) fn object(json: &str) -> Result<LocatedValue, DiagnosticKind> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pinfold_core::pod::Container;
 
 use super::fields;
+use super::object_name::is_label;
 use super::resources::{ContainerResource, ResourceRequirements};
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Position};
 use crate::manifest::field::FieldRef;
@@ -63,7 +64,7 @@ fn name<'n>(
         return None;
     };
     let name = field.text("a container name", report)?;
-    if !is_dns_label(name) {
+    if !is_label(name) {
         let message = format!(
             "Invalid value: {name:?}: a lowercase RFC 1123 label must consist of lower case alphanumeric \
              characters or '-', and must start and end with an alphanumeric character, and be at most 63 long"
@@ -88,11 +89,4 @@ fn restart_policy<'n>(container: &FieldRef<'n>, report: &mut DiagnosticReport) -
         report.error(field.at(), field.path(), problem, hint);
     }
     Some(policy)
-}
-
-/// Whether a name is a valid DNS label.
-fn is_dns_label(name: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let has_ends = !name.starts_with('-') && !name.ends_with('-');
-    (1..=63).contains(&name.len()) && name.bytes().all(is_inner) && has_ends
 }

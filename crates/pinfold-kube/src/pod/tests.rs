@@ -2,6 +2,8 @@ use super::*;
 use pinfold_core::pod::ResourceList;
 use proptest::prelude::*;
 
+mod workloads;
+
 const POD: &str = "\
 apiVersion: v1
 kind: Pod
@@ -456,11 +458,15 @@ fn replicas_are_limited_and_whole() {
 #[test]
 fn kinds_without_pods_are_skipped_or_rejected() {
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
-    let read = read("f.yaml", format!("{service}---\n{POD}").as_bytes()).expect("one pod");
-    assert_eq!(read.value.len(), 1);
+    let monitor =
+        "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: s}\n";
+    let text = format!("{service}---\n{POD}---\n{monitor}---\n{service}");
+    let read = read_file("f.yaml", text.as_bytes(), &[]).expect("one pod");
+    assert_eq!(read.value.pods.len(), 1);
+    assert_eq!(read.warnings, []);
     assert_eq!(
-        read.warnings[0].to_string(),
-        "f.yaml:2:7: kind: Service ignored: it has no pods"
+        read.value.without_pods.to_string(),
+        "3 objects without pods: 2 Service, 1 ServiceMonitor"
     );
     for (api_version, kind, expected) in [
         (

@@ -2,10 +2,8 @@
 //!
 //! Mirrors `createJobPod`: pods are named `<job>-<task>-<number>`.
 
-use super::workload::{count_of, pod, push_replicas, required_map};
-use super::{ObjectMeta, Owner, PodObject};
-use crate::diagnostic::DiagnosticReport;
-use crate::manifest::Document;
+use super::expansion::Expansion;
+use super::workload::{count_of, required_map};
 use crate::manifest::field::FieldRef;
 use crate::volcano::POLICY_ANNOTATION;
 
@@ -13,59 +11,31 @@ use crate::volcano::POLICY_ANNOTATION;
 pub(super) const GROUP: &str = "batch.volcano.sh";
 
 /// Adds the pods of all tasks.
-pub(super) fn expand(
-    job: &ObjectMeta,
-    document: &Document,
-    pods: &mut Vec<PodObject>,
-    report: &mut DiagnosticReport,
-) {
-    let object = document.root();
-    let Some(spec) = required_map(&object, "spec", "a job specification", report) else {
+pub(super) fn expand(to: &mut Expansion<'_>) {
+    let object = to.document.root();
+    let Some(spec) = required_map(&object, "spec", "a job specification", to.report) else {
         return;
     };
     if spec.get("tasks").is_none() {
-        spec.missing("tasks", "a list of tasks", report);
+        spec.missing("tasks", "a list of tasks", to.report);
     }
-    for (i, task) in (0_usize..).zip(spec.get_list("tasks", "a list of tasks", report)) {
-        expand_task(job, i, &task, document, pods, report);
+    for (i, task) in (0_usize..).zip(spec.get_list("tasks", "a list of tasks", to.report)) {
+        expand_task(i, &task, to);
     }
 }
 
-fn expand_task(
-    job: &ObjectMeta,
-    number: usize,
-    task: &FieldRef<'_>,
-    document: &Document,
-    pods: &mut Vec<PodObject>,
-    report: &mut DiagnosticReport,
-) {
-    let name = task.get_text("name", "the task's name", report);
+fn expand_task(number: usize, task: &FieldRef<'_>, to: &mut Expansion<'_>) {
+    let name = task.get_text("name", "the task's name", to.report);
     let name = name.map_or_else(|| format!("default{number}"), str::to_owned);
-    let policy = task.get_text("topologyPolicy", "a topology policy", report);
-    let count = count_of(task, "replicas", report).unwrap_or(1);
-    let Some(template) = required_map(task, "template", "a pod template", report) else {
+    let policy = task.get_text("topologyPolicy", "a topology policy", to.report);
+    let count = count_of(task, "replicas", to.report).unwrap_or(1);
+    let name = format!("{}-{name}", to.owner.name);
+    let Some(mut model) = to.template(task, "template", &name) else {
         return;
     };
-    let Some(spec) = required_map(&template, "spec", "a pod specification", report) else {
-        return;
-    };
-    let mut meta = template
-        .get_map("metadata", "a mapping", report)
-        .map(|meta| ObjectMeta::read_template(&meta, report))
-        .unwrap_or_default();
-    meta.namespace.clone_from(&job.namespace);
-    meta.name = format!("{}-{name}", job.name);
-    meta.uid = None;
-    meta.origin.file.clone_from(&job.origin.file);
     if let Some(policy) = policy.filter(|policy| !policy.is_empty()) {
-        let annotations = &mut meta.annotations;
+        let annotations = &mut model.meta.annotations;
         annotations.insert(POLICY_ANNOTATION.to_owned(), policy.to_owned());
     }
-    let owner = Owner {
-        kind: "Job".to_owned(),
-        name: job.name.clone(),
-    };
-    if let Some(model) = pod(&meta, &spec, Some(owner), document, report) {
-        push_replicas(&model, 0, count, document, pods, report);
-    }
+    to.push_numbered(&model, 0, count);
 }

@@ -5,7 +5,13 @@ use std::sync::Arc;
 
 use pinfold_core::pod::{Pod, ResourceList};
 
-use super::{MAX_PODS, ObjectMeta, Owner, PodObject, container, fields, pod_level, volcano_job};
+use super::expansion::Expansion;
+use super::group_workloads::{self, REPLICA_SPECS};
+use super::template_path::{self, TemplatePath};
+use super::{
+    ObjectMeta, Owner, PodFile, PodObject, container, fields, implied_pods, object_name, pod_level,
+    volcano_job,
+};
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport};
 use crate::manifest::Document;
 use crate::manifest::field::FieldRef;
@@ -84,146 +90,168 @@ const KINDS: &[WorkloadKind] = &[
     },
 ];
 
-/// Kinds without pods that are often in the same file.
+/// Kinds that are read by other modules.
 #[rustfmt::skip]
-const WITHOUT_PODS: &[&str] = &[
-    "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Endpoints",
-    "HorizontalPodAutoscaler", "Ingress", "LimitRange", "Namespace", "NetworkPolicy", "Node",
-    "NodeResourceTopology", "Numatopology", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", "PriorityClass", "ResourceQuota",
-    "Role", "RoleBinding", "RuntimeClass", "Secret", "Service", "ServiceAccount", "StorageClass",
+const OTHER_KINDS: &[(&str, &str)] = &[
+    ("JobSet", "jobset.x-k8s.io"), ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
+    ("PyTorchJob", "kubeflow.org"), ("TFJob", "kubeflow.org"), ("MPIJob", "kubeflow.org"),
+    ("XGBoostJob", "kubeflow.org"), ("PaddleJob", "kubeflow.org"), ("JAXJob", "kubeflow.org"),
+    ("TrainJob", "trainer.kubeflow.org"), ("RayCluster", "ray.io"), ("RayJob", "ray.io"), ("RayService", "ray.io"),
+    ("VirtualMachine", "kubevirt.io"), ("VirtualMachineInstance", "kubevirt.io"),
 ];
 
-/// Adds the pods of the object.
+/// Adds the pods of the object, or counts it as one without pods.
 pub(super) fn expand(
     document: &Document,
-    pods: &mut Vec<PodObject>,
+    paths: &[TemplatePath],
+    file: &mut PodFile,
     report: &mut DiagnosticReport,
 ) {
-    let object = document.root();
-    let Some(kind) = KINDS.iter().find(|kind| kind.name == document.kind()) else {
-        return reject_kind(document, report);
-    };
     let (group, _) = document.api_version().rsplit_once('/').unwrap_or_default();
-    if kind.name == "Job" && group == volcano_job::GROUP {
-        return expand_volcano_job(document, pods, report);
+    let kind = KINDS.iter().find(|kind| kind.name == document.kind());
+    let is_volcano = document.kind() == "Job" && group == volcano_job::GROUP;
+    let is_other = OTHER_KINDS.contains(&(document.kind(), group));
+    match kind {
+        // The names of custom resources have dots in their group.
+        Some(kind) if kind.groups.contains(&group) => expand_known(kind, document, file, report),
+        Some(kind) if !group.contains('.') => reject_group(kind, document, report),
+        _ if is_volcano || is_other => {
+            if let Some(mut to) = expansion(document, file, report) {
+                expand_other(&mut to);
+            }
+        }
+        _ => expand_unknown(document, paths, file, report),
     }
-    if !kind.groups.contains(&group) {
-        let message = format!(
-            "no matches for kind {:?} in version {:?}",
-            kind.name,
-            document.api_version()
-        );
-        let hint = Some(format!("use {}", kind.api_version));
-        let at = object.get("apiVersion").and_then(|field| field.at());
-        return report.error(at, "apiVersion", DiagnosticKind::Rejected(message), hint);
-    }
-    let Some(mut meta) = ObjectMeta::read(&object, report) else {
+}
+
+fn expand_known(
+    kind: &WorkloadKind,
+    document: &Document,
+    file: &mut PodFile,
+    report: &mut DiagnosticReport,
+) {
+    let Some(mut to) = expansion(document, file, report) else {
         return;
     };
-    document.file().clone_into(&mut meta.origin.file);
-    if kind.controller.is_empty() {
-        if let Some(spec) = required_map(&object, "spec", "a pod specification", report) {
-            pods.extend(pod(&meta, &spec, None, document, report));
+    if !kind.controller.is_empty() {
+        return expand_template(kind, &mut to);
+    }
+    let object = document.root();
+    if let Some(spec) = required_map(&object, "spec", "a pod specification", to.report) {
+        let pod = pod(&to.owner, &spec, None, document, to.report);
+        to.file.pods.extend(pod);
+    }
+}
+
+/// The object with its metadata; `None` if that is invalid.
+fn expansion<'a>(
+    document: &'a Document,
+    file: &'a mut PodFile,
+    report: &'a mut DiagnosticReport,
+) -> Option<Expansion<'a>> {
+    let object = document.root();
+    let mut owner = ObjectMeta::read(&object, report)?;
+    document.file().clone_into(&mut owner.origin.file);
+    object_name::check(&object, &owner, report).then_some(Expansion {
+        document,
+        owner,
+        file,
+        report,
+    })
+}
+
+fn expand_other(to: &mut Expansion<'_>) {
+    let kind = to.document.kind();
+    match kind {
+        "JobSet" => group_workloads::job_set(to),
+        "LeaderWorkerSet" => group_workloads::leader_worker_set(to),
+        "RayCluster" => group_workloads::ray_cluster(None, to),
+        "RayJob" => group_workloads::ray_cluster(Some("rayClusterSpec"), to),
+        "RayService" => group_workloads::ray_cluster(Some("rayClusterConfig"), to),
+        "TrainJob" => implied_pods::train_job(to),
+        "VirtualMachine" | "VirtualMachineInstance" => implied_pods::virtual_machine(to),
+        _ => match REPLICA_SPECS.iter().find(|(name, _)| *name == kind) {
+            Some((_, field)) => group_workloads::training_job(field, to),
+            None => volcano_job::expand(to),
+        },
+    }
+}
+
+/// Adds the pods of the templates at `paths`. An object without any is counted; if its kind is almost a known one, or
+/// if it seems to have a template elsewhere, the report says so.
+fn expand_unknown(
+    document: &Document,
+    paths: &[TemplatePath],
+    file: &mut PodFile,
+    report: &mut DiagnosticReport,
+) {
+    let (object, kind) = (document.root(), document.kind());
+    let has_some = |path: &&TemplatePath| template_path::has_template(path, &object);
+    let mut used = paths.iter().filter(has_some).peekable();
+    if used.peek().is_some() {
+        if let Some(mut to) = expansion(document, file, report) {
+            for path in used {
+                template_path::expand(path, &mut to);
+            }
         }
         return;
     }
-    expand_template(kind, &meta, document, pods, report);
-}
-
-fn expand_volcano_job(
-    document: &Document,
-    pods: &mut Vec<PodObject>,
-    report: &mut DiagnosticReport,
-) {
-    if let Some(mut meta) = ObjectMeta::read(&document.root(), report) {
-        document.file().clone_into(&mut meta.origin.file);
-        volcano_job::expand(&meta, document, pods, report);
+    let Some(field) = object.get("kind") else {
+        return;
+    };
+    let guess = template_path::guess(&object);
+    let spec = object.get("spec");
+    let has_pods = guess.is_some() || spec.is_some_and(|spec| spec.get("containers").is_some());
+    let known = KINDS.iter().map(|kind| kind.name);
+    let known = known.chain(OTHER_KINDS.iter().map(|kind| kind.0));
+    if has_pods && let Some(meant) = suggest::nearest(kind, known).filter(|meant| *meant != kind) {
+        let hint = Some(format!("did you mean {meant:?}?"));
+        return field.unexpected_with("a kind that has pods", hint, report);
+    }
+    file.without_pods.add(kind);
+    if let Some(path) = guess {
+        let hint = Some(format!("--pod-template-path {path} reads it"));
+        let kind = kind.to_owned();
+        field.warn(DiagnosticKind::UnreadTemplate { kind, path }, hint, report);
     }
 }
 
-fn expand_template(
-    kind: &WorkloadKind,
-    meta: &ObjectMeta,
-    document: &Document,
-    pods: &mut Vec<PodObject>,
-    report: &mut DiagnosticReport,
-) {
-    let mut controller = document.root();
+fn reject_group(kind: &WorkloadKind, document: &Document, report: &mut DiagnosticReport) {
+    let message = format!(
+        "no matches for kind {:?} in version {:?}",
+        kind.name,
+        document.api_version()
+    );
+    let hint = Some(format!("use {}", kind.api_version));
+    let object = document.root();
+    let at = object.get("apiVersion").and_then(|field| field.at());
+    report.error(at, "apiVersion", DiagnosticKind::Rejected(message), hint);
+}
+
+fn expand_template(kind: &WorkloadKind, to: &mut Expansion<'_>) {
+    let mut controller = to.document.root();
     for step in kind.controller {
-        match required_map(&controller, step, "a mapping", report) {
+        match required_map(&controller, step, "a mapping", to.report) {
             Some(next) => controller = next,
             None => return,
         }
     }
-    let count = count(kind, &controller, report);
-    let first = first_ordinal(kind, &controller, report);
-    let Some(template) = required_map(&controller, "template", "a pod template", report) else {
-        return;
+    let count = match kind.count {
+        Some("parallelism") => job_count(&controller, to.report),
+        Some(field) => count_of(&controller, field, to.report).unwrap_or(1),
+        None => 1,
     };
-    let Some(spec) = required_map(&template, "spec", "a pod specification", report) else {
-        return;
-    };
-    let mut own = template
-        .get_map("metadata", "a mapping", report)
-        .map(|meta| ObjectMeta::read_template(&meta, report))
-        .unwrap_or_default();
-    own.origin.file.clone_from(&meta.origin.file);
-    let owner = Owner {
-        kind: kind.name.to_owned(),
-        name: meta.name.clone(),
-    };
-    let of_template = ObjectMeta {
-        namespace: meta.namespace.clone(),
-        name: meta.name.clone(),
-        uid: None,
-        ..own
-    };
-    let Some(model) = pod(&of_template, &spec, Some(owner), document, report) else {
-        return;
-    };
-    push_replicas(&model, first, count, document, pods, report);
-}
-
-/// Adds `count` copies of the pod `model`, numbered from `first`.
-pub(super) fn push_replicas(
-    model: &PodObject,
-    first: u64,
-    count: u64,
-    document: &Document,
-    pods: &mut Vec<PodObject>,
-    report: &mut DiagnosticReport,
-) {
-    let room = u64::try_from(MAX_PODS.saturating_sub(pods.len())).unwrap_or(0);
-    if count > room {
-        let problem = DiagnosticKind::TooComplex(format!("more than {MAX_PODS} pods in one file"));
-        return report.error(document.at(), "spec", problem, None);
-    }
-    for i in 0..count {
-        pods.push(replica(model, first.saturating_add(i)));
+    let first = first_ordinal(kind, &controller, to.report);
+    let name = to.owner.name.clone();
+    if let Some(model) = to.template(&controller, "template", &name) {
+        to.push_numbered(&model, first, count);
     }
 }
 
-/// The copy with this number.
-fn replica(model: &PodObject, number: u64) -> PodObject {
-    let mut pod = model.clone();
-    pod.meta.name = format!("{}-{number}", model.meta.name);
-    let full_name = pod.meta.full_name();
-    pod.pod.uid = full_name.as_str().into();
-    pod.pod.name = full_name;
-    pod
-}
-
-/// The number of pods that run at the same time.
-fn count(kind: &WorkloadKind, controller: &FieldRef<'_>, report: &mut DiagnosticReport) -> u64 {
-    let mut number = |key: &str| count_of(controller, key, report);
-    let Some(field) = kind.count else {
-        return 1;
-    };
-    let count = number(field).unwrap_or(1);
-    match field {
-        "parallelism" => number("completions").map_or(count, |most| count.min(most)),
-        _ => count,
-    }
+/// The number of a job's pods that run at the same time.
+pub(super) fn job_count(job: &FieldRef<'_>, report: &mut DiagnosticReport) -> u64 {
+    let count = count_of(job, "parallelism", report).unwrap_or(1);
+    count_of(job, "completions", report).map_or(count, |most| count.min(most))
 }
 
 /// The number of pods under `key`.
@@ -337,18 +365,4 @@ pub(super) fn required_map<'n>(
         parent.missing(key, what, report);
     }
     parent.get_map(key, what, report)
-}
-
-fn reject_kind(document: &Document, report: &mut DiagnosticReport) {
-    let kind = document.kind();
-    let object = document.root();
-    let Some(field) = object.get("kind") else {
-        return;
-    };
-    if WITHOUT_PODS.contains(&kind) {
-        return field.warn(DiagnosticKind::NoPods(kind.to_owned()), None, report);
-    }
-    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-    let expected = "a kind that has pods";
-    field.unexpected_with(expected, Some(suggest::hint(kind, &names)), report);
 }

@@ -1,13 +1,12 @@
 //! Remedies as a numbered list, one line each.
 
-use std::fmt::Write;
-
 use pinfold_core::decision::{Assignment, ResourceManager};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::remedy::{Alteration, OnEmptyNode, OptionOwner, Remedies, Remedy, RequestChange};
 
 use super::moves::{self, called};
-use super::phrases::{self, WIDTH, amount_of, bare, clip, wrap};
+use super::phrases::{self, WIDTH, amount_of, bare, wrap};
+use crate::text::paragraph;
 
 /// The remedies, and what would fit the empty machine; empty for an admitted pod.
 pub(super) fn list(remedies: &Remedies) -> String {
@@ -54,13 +53,9 @@ fn pod_changes(remedies: &Remedies) -> impl Iterator<Item = &Alteration> {
 fn numbered(title: &str, remedies: &[Remedy]) -> String {
     let mut text = format!("\n{title}\n");
     for (index, remedy) in remedies.iter().enumerate() {
-        let line = format!(
-            "{:>2}. {}{}",
-            index + 1,
-            what(&remedy.alteration),
-            place(&remedy.assignment)
-        );
-        let _ = writeln!(text, "{}", clip(&line, WIDTH));
+        let line = format!("{}{}", what(&remedy.alteration), place(&remedy.assignment));
+        let lead = format!("{:>2}. ", index + 1);
+        text.push_str(&paragraph(&lead, &line, lead.len(), WIDTH));
     }
     text
 }
@@ -113,6 +108,9 @@ fn one(change: &RequestChange) -> String {
         ResourceManager::Device => change.from.to_string(),
         ResourceManager::Cpu | ResourceManager::Memory => amount_of(change.manager, change.from),
     };
+    if change.to == 0 {
+        return format!("{whose} without {} (requests {from})", change.resource);
+    }
     let to = bare(change.manager, change.to);
     format!("{} of {whose}: {to} instead of {from}", change.resource)
 }

@@ -43,6 +43,9 @@ pub(crate) struct ReleaseArgs {
     uid: String,
     #[command(flatten)]
     agent: AgentArg,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
 }
 
 /// The result as JSON or YAML.
@@ -102,7 +105,11 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, Failure> {
     let released: Result<serde_json::Value, RequestError> =
         agent.send("DELETE", &path(&uid, ""), b"");
     match released {
-        Ok(_) => Ok(ExitCode::SUCCESS),
+        Ok(_) => {
+            let report = serde_json::json!({"released": uid});
+            output::print_as(args.output, &report, String::new)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Err(error) => error.into_exit_code(),
     }
 }

@@ -44,6 +44,7 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
     });
     let answer = PodAnswer {
         found: &found,
+        cpus: None,
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &answer, || {

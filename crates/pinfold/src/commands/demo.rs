@@ -1,6 +1,10 @@
 //! `pinfold demo`: an example with a known server, some pods, one rejection explained, and a picture.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -63,11 +67,10 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
         let _ = write!(text, "\n{}", explain::text(&rejected.name, &found));
     }
 
-    let picture = std::env::temp_dir().join("pinfold-demo.svg");
     let layout = MachineLayout::new(node.machine(), &occupancy);
     let drawn = svg::draw(&layout, &occupancy, &node.name);
-    let _ = match output::write_file(&picture, drawn.as_bytes()) {
-        Ok(()) => write!(text, "\nThe same as a picture: {}\n", picture.display()),
+    let _ = match save(&drawn) {
+        Ok(picture) => write!(text, "\nThe same as a picture: {}\n", picture.display()),
         Err(error) => write!(text, "\nNo picture: {error}\n"),
     };
     text.push_str(
@@ -78,4 +81,32 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     );
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the picture into a new folder below the temporary one, which no other user can have prepared.
+fn save(picture: &str) -> Result<PathBuf, Failure> {
+    const ATTEMPTS: u32 = 64;
+    let failure = |path: &Path, error: std::io::Error| {
+        Failure::Environment(format!("cannot write {}: {error}", path.display()))
+    };
+    let mut number = 0;
+    loop {
+        let name = format!("pinfold-demo-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        // `mkdir` does not follow a symbolic link at the last component.
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => {
+                let file = folder.join("demo.svg");
+                let written = File::create_new(&file)
+                    .and_then(|mut created| created.write_all(picture.as_bytes()));
+                return written
+                    .map_err(|error| failure(&file, error))
+                    .map(|()| file);
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < ATTEMPTS => {
+                number += 1;
+            }
+            Err(error) => return Err(failure(&folder, error)),
+        }
+    }
 }

@@ -4,13 +4,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pinfold_core::device::NoPreference;
+use pinfold_core::exclusive_cpus::{self, ContainerCpus, CpuReasons};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort, Remedies};
 use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
-use pinfold_render::explain;
 use pinfold_render::text::paragraph;
+use pinfold_render::{cpu_reasons, explain};
 use serde::Serialize;
 
 use crate::admission::{self, NotSimulated, OutsideRejection, RejectedBy};
@@ -30,6 +31,9 @@ pub(crate) struct PodAnswer<'a, T> {
     /// The answer.
     #[serde(flatten)]
     pub(crate) found: &'a T,
+    /// Why its containers have exclusive or shared CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpus: Option<&'a CpuReasons>,
     /// Whether Pinfold would decide otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) as_pinfold: Option<&'a AsPinfold>,
@@ -44,6 +48,8 @@ struct NodeAnswer<'a> {
     /// Why kube-scheduler or the kubelet's predicates reject the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     rejection: Option<&'a OutsideRejection>,
+    /// Why its containers have exclusive or shared CPUs.
+    cpus: &'a CpuReasons,
     /// Extended resources that the kubelet ignores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<ResourceName>,
@@ -84,8 +90,11 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     };
     let mut not_simulated = admission::not_simulated(&sums, [(name.as_str(), &request)]);
     not_simulated.extend((args.running.state.as_ref()).map(|_| NotSimulated::of_state_files()));
+    let rules = &node.rules;
+    let cpus = exclusive_cpus::reasons(&pod, rules.has_exclusive_cpus(), rules.pod_level());
     let answer = NodeAnswer {
         found: &found,
+        cpus: &cpus,
         ignored: match rejection.is_none() && found.decision.is_admitted() {
             true => sums.unlisted(&request),
             false => Vec::new(),
@@ -94,7 +103,18 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         rejection: rejection.as_ref(),
         as_pinfold: as_pinfold.as_ref(),
     };
-    output::print_as(args.output, &answer, || node_text(&name, &answer))?;
+    let check = |container: &ContainerCpus| {
+        let changed = exclusive_cpus::with_changes(&pod, &container.change);
+        let admission = ledger.clone().admit(&Arc::new(changed), &mut NoPreference);
+        Some(admission.ok()?.decision.is_admitted())
+    };
+    output::print_as(args.output, &answer, || {
+        node_text(
+            &name,
+            &answer,
+            &cpu_reasons::text(&cpus, output::width(), check),
+        )
+    })?;
     Ok(match rejection.is_none() && found.decision.is_admitted() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(REJECTED),
@@ -133,7 +153,7 @@ pub(crate) fn compare(
 }
 
 /// The answer about a pod on one node as text.
-fn node_text(name: &str, answer: &NodeAnswer<'_>) -> String {
+fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
     let mut all = String::new();
     if let Some(rejection) = answer.rejection {
         let (head, line) = match rejection.by {
@@ -161,6 +181,7 @@ fn node_text(name: &str, answer: &NodeAnswer<'_>) -> String {
     if answer.rejection.is_none() || !answer.found.decision.is_admitted() {
         all.push_str(&text(name, answer.found));
     }
+    all.push_str(cpu_reasons);
     if !answer.ignored.is_empty() {
         let ignored = admission::ignored_text(&answer.ignored);
         let line = ignored.trim_start_matches("; ");

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         TopologyFormat::Svg => {
             let occupancy = occupancy(&hardware, &machine);
             let layout = MachineLayout::new(&machine, &occupancy);
-            output::print(&svg::draw(&layout, &occupancy, title(&hardware)))?;
+            output::print_raw(&svg::draw(&layout, &occupancy, title(&hardware)))?;
         }
         TopologyFormat::Json => output::print_json(&topology)?,
         TopologyFormat::Yaml => output::print_yaml(&topology)?,

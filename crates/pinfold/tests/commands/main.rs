@@ -7,6 +7,8 @@ mod examples;
 #[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
 mod fake_agent;
 mod golden;
+mod input;
+mod large_snapshot;
 mod output;
 mod pages;
 mod program;
@@ -31,14 +33,13 @@ fn the_readme_shows_what_the_program_prints_and_draws() {
     assert_eq!(pages::check("README.md"), 1);
     let demo = program::run(&program::root(), &["demo"]);
     assert_eq!(demo.code, 0, "{}", demo.output());
-    let drawn = std::path::Path::new(program::scratch()).join("pinfold-demo.svg");
-    let drawn = std::fs::read_to_string(drawn).expect("the demo drew a picture");
+    let drawn = std::fs::read_to_string(program::picture(&demo)).expect("the demo drew a picture");
     golden::check(&program::root().join("docs/demo.svg"), &drawn);
 }
 
 #[test]
 fn every_example_gives_its_expected_output() {
-    assert_eq!(examples::check(), 7);
+    assert_eq!(examples::check(), 8);
 }
 
 #[test]

@@ -10,6 +10,31 @@ pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// The file of the picture that `demo` drew.
+    picture: Option<PathBuf>,
+}
+
+/// The words before the path of the picture.
+const PICTURE: &str = "The same as a picture: ";
+
+fn written_picture(text: &str) -> Option<PathBuf> {
+    let mut lines = text.lines();
+    lines.find_map(|line| Some(line.strip_prefix(PICTURE)?.into()))
+}
+
+/// The text with a fixed name for the new folder of a picture.
+fn stable_picture(text: &str) -> String {
+    let Some(path) = written_picture(text) else {
+        return text.to_owned();
+    };
+    let folder = path.parent().and_then(Path::file_name).expect("a folder");
+    let folder = folder.to_str().expect("text");
+    text.replace(folder, "pinfold-demo-NEW")
+}
+
+/// The file of the picture that a run of `demo` drew.
+pub(crate) fn picture(run: &Run) -> &Path {
+    run.picture.as_deref().expect("it drew a picture")
 }
 
 /// The root of the repository.
@@ -61,11 +86,15 @@ pub(crate) fn shell(line: &str) -> Run {
 
 impl From<Output> for Run {
     fn from(output: Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(scratch(), "TMP");
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).replace(scratch(), "TMP");
+            stable_picture(&text)
+        };
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
+            picture: written_picture(&String::from_utf8_lossy(&output.stdout)),
         }
     }
 }

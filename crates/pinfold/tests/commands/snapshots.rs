@@ -246,6 +246,8 @@ fn help() {
         "help",
         &[
             "--help",
+            "presets",
+            "presets --help",
             "topology --help",
             "simulate --help",
             "explain --help",
