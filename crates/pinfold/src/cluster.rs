@@ -217,7 +217,7 @@ impl SimulatedCluster {
             Some(name) => name.clone(),
             None => uid.to_string(),
         };
-        self.cluster.node_view(node, name_of)
+        self.cluster.node_view_with_others(node, name_of)
     }
 
     /// Who decides: `as kubelet-1.36`.

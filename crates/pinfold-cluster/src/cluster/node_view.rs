@@ -52,7 +52,10 @@ impl Cluster {
             pods.filter_map(|pod| Some((pod, self.pods.get(pod)?)))
         };
         let mut view = match node.dialect() {
-            Dialect::Kubelet(ledger) => kubelet(ledger, node),
+            Dialect::Kubelet(ledger) => NodeView {
+                machine: ledger.rules().machine().clone(),
+                occupancy: ledger.occupancy(),
+            },
             Dialect::Koordinator { node, .. } => koordinator(node, &name_of)?,
             Dialect::Volcano(node) => volcano(node, here(), &name_of)?,
             Dialect::SchedulerPlugins(_) | Dialect::Unknown => return None,
@@ -62,6 +65,23 @@ impl Cluster {
             .unwrap_or(0)
             .max(here().count());
         view.occupancy.shared_only_pods = pods.saturating_sub(holding);
+        Some(view)
+    }
+
+    /// The same, with a holder `others` of what pods hold that only the report of a kubelet's node counts.
+    #[must_use]
+    pub fn node_view_with_others(
+        &self,
+        node: &NodeName,
+        name_of: impl Fn(&PodUid) -> String,
+    ) -> Option<NodeView> {
+        let mut view = self.node_view(node, name_of)?;
+        let node = &self.slot(node)?.node;
+        if let Dialect::Kubelet(ledger) = node.dialect() {
+            let shared_only_pods = view.occupancy.shared_only_pods;
+            view = kubelet(ledger, node);
+            view.occupancy.shared_only_pods = shared_only_pods;
+        }
         Some(view)
     }
 }
