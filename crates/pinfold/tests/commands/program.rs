@@ -11,6 +11,7 @@ pub(crate) struct Run {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     /// The file of the picture that `demo` drew.
+    #[allow(dead_code, reason = "only tests of `pinfold demo` look at it")]
     picture: Option<PathBuf>,
 }
 
@@ -33,6 +34,7 @@ fn stable_picture(text: &str) -> String {
 }
 
 /// The file of the picture that a run of `demo` drew.
+#[allow(dead_code, reason = "only tests of `pinfold demo` look at it")]
 pub(crate) fn picture(run: &Run) -> &Path {
     run.picture.as_deref().expect("it drew a picture")
 }
