@@ -1,15 +1,15 @@
-//! Which NUMA nodes meet some thresholds together? The [`narrowest`] ones, or the lowest of a given number ([`Cover`]).
+//! Which NUMA nodes meet some thresholds together? The [`narrowest`] ones, or the lowest of a given number (`Cover`).
 //!
 //! A [`Threshold`] is "these nodes have enough of a resource together". The memory manager and the device manager need
 //! the least number of nodes that an empty machine would use, the memory manager also the nodes themselves; the merge
 //! needs the width of one resource's narrowest mask, and a mask of one width that all resources prefer.
 //!
-//! One threshold without overlapping groups is solved greedily ([`PreparedThreshold`]). For several, a filter at the
+//! One threshold without overlapping groups is solved greedily (`PreparedThreshold`). For several, a filter at the
 //! root is cheap and nearly always decides: nodes in no solution are removed, nodes in every solution are taken,
 //! thresholds that any choice meets are dropped. The rest is searched depth first from the highest node down, leaving a
-//! node out before taking it: masks appear in ascending order, so the first solution is the lowest ([`search`]).
+//! node out before taking it: masks appear in ascending order, so the first solution is the lowest (`search`).
 //!
-//! Several thresholds are a knapsack problem, so every search has a [`Budget`] of steps.
+//! Several thresholds are a knapsack problem, so every search has a `Budget` of steps.
 //!
 //! [`Threshold`]: crate::hint::Threshold
 

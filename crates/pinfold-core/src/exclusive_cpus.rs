@@ -2,7 +2,7 @@
 //!
 //! States the rule of the static policy's `guaranteedCPUs` as facts: the pod is Guaranteed, and the container requests a
 //! whole number of CPUs. Every change is applied to the pod and checked with the decision itself
-//! ([`demand::container_cpus`]) before it is reported.
+//! ([`PodDemand::container_cpus`]) before it is reported.
 
 use serde::Serialize;
 

@@ -13,23 +13,23 @@
 //! # Why each algorithm exists
 //! Rows are those of `make bench`.
 //!
-//! * [`single_node`]: under `single-numa-node` only single nodes count, one pass over the resources decides
+//! * `single_node`: under `single-numa-node` only single nodes count, one pass over the resources decides
 //!   (`merge: 16 nodes, ..., single-numa-node`).
-//! * [`lists`] and [`and_closure`]: hints of other programs are lists, and a search that ran out of steps on a machine
+//! * `lists` and `and_closure`: hints of other programs are lists, and a search that ran out of steps on a machine
 //!   of up to 16 nodes is repeated over all masks, so that the answer is exact there whatever the input. The fold by a
 //!   transform costs n 2^n per list instead of a product. No row: no resource manager of ours returns lists.
-//! * [`families`], [`preferred`] with [`crate::cover`]: one mask that meets the thresholds of all resources, instead of
+//! * `families`, `preferred` with [`crate::cover`]: one mask that meets the thresholds of all resources, instead of
 //!   a product of all their masks. The filter at the root of a cover decides nearly always; the depth-first search
 //!   behind it is for several kinds of memory and overlapping groups of devices (`scenes, 64 nodes, crowded`).
-//! * [`part_product`]: a family is a union of parts; most choices of one part per resource have no node in common and
+//! * `part_product`: a family is a union of parts; most choices of one part per resource have no node in common and
 //!   are dropped before anything is searched (`managers and merge, 64 nodes, crowded`: every node in use is a part).
-//! * [`packing`] and [`smallest_and`]: whether a mask is an AND of one mask per resource is a packing problem, and the
+//! * `packing` and `smallest_and`: whether a mask is an AND of one mask per resource is a packing problem, and the
 //!   smallest such mask is found by dropping nodes from the highest down (`scenes, 64 nodes, crowded`).
-//! * [`closest`] with [`linkage`]: of all solutions the one with the smallest sum of distances; the bound by single
+//! * `closest` with `linkage`: of all solutions the one with the smallest sum of distances; the bound by single
 //!   linkage is exact on hierarchical machines (`scenes, 64 nodes, crowded, closest`). The bound by neighbours is for
 //!   machines without a hierarchy, rings and meshes of boards, where linkage is weak: five of twenty nodes take more
 //!   than 40,000 steps without it and fewer than 3,000 with it (`closest 5 of 20 nodes, no hierarchy`).
-//! * [`budget`], [`facts`]: each search is bounded, and the answer names the searches that ran out of steps.
+//! * `budget`, `facts`: each search is bounded, and the answer names the searches that ran out of steps.
 
 mod and_closure;
 mod budget;
