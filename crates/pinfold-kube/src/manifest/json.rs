@@ -52,17 +52,9 @@ impl LocatedValue {
 
 /// Reads one object. If a key is repeated in a mapping, its last value counts, as for the API server.
 pub(super) fn object(json: &str) -> Result<LocatedValue, DiagnosticKind> {
-    let mut budget = Budget {
-        values: MAX_NODES,
-        exceeded: None,
-    };
+    let mut budget = Budget::default();
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let seed = ValueSeed {
-        section: Section::Object,
-        depth: MAX_DEPTH,
-        budget: &mut budget,
-    };
-    let read = seed
+    let read = ValueSeed::object(&mut budget)
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     match budget.exceeded {
@@ -75,11 +67,20 @@ pub(super) fn object(json: &str) -> Result<LocatedValue, DiagnosticKind> {
 }
 
 /// The limits of a whole object.
-struct Budget {
+pub(super) struct Budget {
     /// Values that may still be read.
     values: usize,
     /// The limit that was exceeded.
     exceeded: Option<String>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            values: MAX_NODES,
+            exceeded: None,
+        }
+    }
 }
 
 /// The part of an object that a mapping is.
@@ -105,11 +106,31 @@ impl Section {
 }
 
 /// Reads one value within the limits.
-struct ValueSeed<'b> {
+pub(super) struct ValueSeed<'b> {
     section: Section,
     /// Levels of nesting that are left.
     depth: usize,
     budget: &'b mut Budget,
+}
+
+impl<'b> ValueSeed<'b> {
+    /// The seed of a whole object.
+    pub(super) fn object(budget: &'b mut Budget) -> Self {
+        Self {
+            section: Section::Object,
+            depth: MAX_DEPTH,
+            budget,
+        }
+    }
+
+    /// The seed of a member of a whole object; `None` if it is skipped.
+    pub(super) fn member(key: &str, budget: &'b mut Budget) -> Option<Self> {
+        Some(Self {
+            section: Section::Object.member(key)?,
+            depth: MAX_DEPTH - 1,
+            budget,
+        })
+    }
 }
 
 impl ValueSeed<'_> {

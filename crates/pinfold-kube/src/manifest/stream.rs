@@ -1,6 +1,7 @@
 //! Reads a large JSON file object by object: the items of a list, or objects one after the other. The text is never held
-//! as a whole, and `managedFields` are skipped while parsing.
+//! as a whole, and fields that no reader uses are skipped while parsing.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 
@@ -8,8 +9,9 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
+use super::Document;
+use super::json::{Budget, ValueSeed};
 use super::value::{LocatedValue, ManifestMember, ManifestValue};
-use super::{Document, MAX_DEPTH, MAX_NODES};
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics};
 
 /// Limit of the size of a file that is read object by object.
@@ -175,9 +177,9 @@ impl<'de> Visitor<'de> for TopLevel<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         *self.begun = true;
         let mut header = ListHeader::default();
-        let mut members: Vec<ManifestMember> = Vec::new();
+        let mut members = BTreeMap::new();
         let mut is_list = false;
-        let mut left = MAX_NODES;
+        let mut budget = Budget::default();
         while let Some(key) = entries.next_key::<String>()? {
             if key == "items" {
                 is_list = true;
@@ -187,10 +189,11 @@ impl<'de> Visitor<'de> for TopLevel<'_, '_> {
                 })?;
                 continue;
             }
-            let node = entries.next_value_seed(Node {
-                depth: MAX_DEPTH,
-                left: &mut left,
-            })?;
+            let Some(seed) = ValueSeed::member(&key, &mut budget) else {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let node = entries.next_value_seed(seed)?;
             match (key.as_str(), &node.value) {
                 ("kind", ManifestValue::Text(kind)) => header.kind = Some(kind.clone()),
                 ("apiVersion", ManifestValue::Text(version)) => {
@@ -198,14 +201,19 @@ impl<'de> Visitor<'de> for TopLevel<'_, '_> {
                 }
                 _ => {}
             }
-            push(&mut members, key, node).map_err(A::Error::custom)?;
+            members.insert(key, node);
         }
         if is_list {
             return Ok(());
         }
+        let members = members.into_iter().map(|(key, node)| ManifestMember {
+            key,
+            key_at: None,
+            node,
+        });
         let node = LocatedValue {
             at: None,
-            value: ManifestValue::Map(members),
+            value: ManifestValue::Map(members.collect()),
         };
         let added = self.sink.add(node, String::new(), &ListHeader::default());
         added.map_err(A::Error::custom)
@@ -236,11 +244,8 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut number = 0_usize;
         loop {
-            let mut left = MAX_NODES;
-            let seed = Node {
-                depth: MAX_DEPTH,
-                left: &mut left,
-            };
+            let mut budget = Budget::default();
+            let seed = ValueSeed::object(&mut budget);
             let Some(node) = items.next_element_seed(seed)? else {
                 return Ok(());
             };
@@ -249,116 +254,6 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
             number += 1;
         }
     }
-}
-
-/// Any value, within the limits of one object.
-struct Node<'a> {
-    depth: usize,
-    left: &'a mut usize,
-}
-
-impl<'de> DeserializeSeed<'de> for Node<'_> {
-    type Value = LocatedValue;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<LocatedValue, D::Error> {
-        match self.left.checked_sub(1) {
-            Some(left) => *self.left = left,
-            None => {
-                let limit = format!("more than {MAX_NODES} values in one object");
-                return Err(D::Error::custom(limit));
-            }
-        }
-        let value = deserializer.deserialize_any(self)?;
-        Ok(LocatedValue { at: None, value })
-    }
-}
-
-impl Node<'_> {
-    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
-        let below = self.depth.checked_sub(1);
-        below.ok_or_else(|| E::custom(format!("more than {MAX_DEPTH} levels of nesting")))
-    }
-}
-
-impl<'de> Visitor<'de> for Node<'_> {
-    type Value = ManifestValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ManifestValue, A::Error> {
-        let depth = self.below()?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Node {
-            depth,
-            left: self.left,
-        })? {
-            list.push(item);
-        }
-        Ok(ManifestValue::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ManifestValue, A::Error> {
-        let depth = self.below()?;
-        let mut members = Vec::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            // Half of a pod's text, and of no use here.
-            if key == "managedFields" {
-                entries.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let node = entries.next_value_seed(Node {
-                depth,
-                left: self.left,
-            })?;
-            push(&mut members, key, node).map_err(A::Error::custom)?;
-        }
-        Ok(ManifestValue::Map(members))
-    }
-}
-
-/// Adds a member whose key is new.
-fn push(members: &mut Vec<ManifestMember>, key: String, node: LocatedValue) -> Result<(), String> {
-    const COMPARED: usize = 64;
-    // The API server writes no key twice; the check is for small mappings, where it costs nothing.
-    if members.len() <= COMPARED && members.iter().any(|member| member.key == key) {
-        return Err(format!("found the key {key:?} twice in one mapping"));
-    }
-    members.push(ManifestMember {
-        key,
-        key_at: None,
-        node,
-    });
-    Ok(())
 }
 
 #[cfg(test)]
@@ -427,7 +322,6 @@ mod tests {
                 "{\"items\":[{}]}",
                 "expected a Kubernetes object with apiVersion and kind",
             ),
-            ("{\"a\":1,\"a\":1}", "found the key \"a\" twice"),
             (&format!("{{\"a\":{deep}"), "more than 64 levels of nesting"),
             ("{\"apiVersion\":\"v1\",\"kind\":\"Pod\"} x", "expected"),
         ] {
