@@ -24,7 +24,7 @@ const CLIENTS: u32 = 4;
 const TOGETHER: u32 = 10;
 /// The most memory that an agent may allocate, in KiB. Pages of its program are not counted: a build without optimisation
 /// has three times as many as the one that ships.
-const MEMORY: u64 = 20 * 1024;
+const MEMORY: u64 = 8 * 1024;
 /// By how much memory may grow in a soak, in KiB: pages that the allocator keeps.
 const GROWTH: u64 = 4 * 1024;
 
