@@ -52,6 +52,8 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         }
         std::process::exit(0);
     });
+    // The socket of an earlier process of this plugin.
+    let _ = fs::remove_file(directory.join(ENDPOINT));
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let mut registered = None;
     loop {
