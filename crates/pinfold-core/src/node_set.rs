@@ -165,7 +165,7 @@ impl NodeSet {
     /// All non-empty subsets in the order of the kubelet's `IterateBitMasks`: by width, inside one width in
     /// lexicographic order of the ascending IDs.
     ///
-    /// There are 2^n - 1 of them: only for display and test vectors, never for a decision.
+    /// There are 2^n - 1 of them: for display, test vectors, and walks that stop after a stated number of steps.
     #[must_use]
     pub fn subsets_by_width(self) -> SubsetsByWidth {
         SubsetsByWidth::of(self.iter().collect())
