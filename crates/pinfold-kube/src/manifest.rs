@@ -21,6 +21,10 @@ use value::{LocatedValue, ManifestValue};
 
 /// Limit of the size of a file. The API server accepts 3 MiB for one object.
 pub const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// The hint for a file of a chart that Helm has not rendered.
+const HELM_TEMPLATE: &str =
+    "this looks like a Helm template: read the output of `helm template CHART`";
+
 /// Limit of the nesting. A pod needs about ten levels.
 pub const MAX_DEPTH: usize = 64;
 /// Limit of the documents in a file, and of the items in its lists.
@@ -169,7 +173,8 @@ fn values(bytes: &[u8], report: &mut DiagnosticReport) -> Vec<LocatedValue> {
             Vec::new()
         }
         Ok(text) => yaml::documents(text).unwrap_or_else(|error| {
-            report.error(error.at, "", error.problem, error.hint);
+            let helm = text.contains("{{").then(|| HELM_TEMPLATE.to_owned());
+            report.error(error.at, "", error.problem, helm.or(error.hint));
             Vec::new()
         }),
     }
@@ -212,7 +217,7 @@ fn collect(
         return;
     };
     if kind == "List" || (has_items && kind.ends_with("List")) {
-        return unpack(file, node, documents, report);
+        return unpack(file, node, &path, documents, report);
     }
     if documents.len() == MAX_DOCUMENTS {
         let limit = format!("more than {MAX_DOCUMENTS} objects");
@@ -228,10 +233,11 @@ fn collect(
     });
 }
 
-/// Adds the items of a list. Lists do not nest, as in Kubernetes.
+/// Adds the items of a list. Lists nest, as for kubectl.
 fn unpack(
     file: &str,
     list: LocatedValue,
+    path: &str,
     documents: &mut Vec<Document>,
     report: &mut DiagnosticReport,
 ) {
@@ -249,14 +255,10 @@ fn unpack(
         if documents.len() > MAX_DOCUMENTS {
             return;
         }
-        let path = format!("items[{i}]");
-        let nested = FieldRef::new(&item, path.clone())
-            .get("kind")
-            .is_some_and(|kind| kind.is_text("List"));
-        if nested {
-            FieldRef::new(&item, path).unexpected("an object that is not itself a List", report);
-            continue;
-        }
+        let path = match path {
+            "" => format!("items[{i}]"),
+            list => format!("{list}.items[{i}]"),
+        };
         collect(file, item, path, documents, report);
     }
 }

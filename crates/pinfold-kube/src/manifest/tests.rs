@@ -83,8 +83,13 @@ fn a_value_that_is_not_an_object_is_rejected() {
             "f.yaml:3:8: items: expected a list of objects, found \"x\"",
         ),
         (
-            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n",
-            "f.yaml:4:3: items[0]: expected an object that is not itself a List, found a mapping",
+            "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items: [{apiVersion: v1}]\n",
+            "f.yaml:6:11: items[0].items[0].kind: expected a kind such as Pod, found nothing (add the field \"kind\")",
+        ),
+        (
+            "metadata: {name: {{ .Release.Name }}-web}",
+            "f.yaml:1:18: expected YAML: a key must be a single word \
+             (this looks like a Helm template: read the output of `helm template CHART`)",
         ),
     ] {
         assert_eq!(rejection(text), expected);

@@ -21,6 +21,7 @@ pub(super) const REPLICA_SPECS: &[(&str, &str)] = &[
     ("XGBoostJob", "xgbReplicaSpecs"),
     ("PaddleJob", "paddleReplicaSpecs"),
     ("JAXJob", "jaxReplicaSpecs"),
+    ("MXJob", "mxReplicaSpecs"),
 ];
 
 /// Adds the pods of a JobSet.
@@ -111,7 +112,8 @@ pub(super) fn training_job(field: &str, to: &mut Expansion<'_>) {
     }
 }
 
-/// Adds the pods of a Ray cluster whose specification is under `field`, or is the whole `spec`.
+/// Adds the pods of a Ray cluster whose specification is under `field`, or is the whole `spec`. A job with a
+/// `clusterSelector` runs in a cluster that exists.
 pub(super) fn ray_cluster(field: Option<&str>, to: &mut Expansion<'_>) {
     let Some(spec) = spec(to) else {
         return;
@@ -123,6 +125,7 @@ pub(super) fn ray_cluster(field: Option<&str>, to: &mut Expansion<'_>) {
         }
     }
     let cluster = match field {
+        Some(_) if spec.get("clusterSelector").is_some() => return,
         Some(field) => required_map(&spec, field, "a Ray cluster", to.report),
         None => Some(spec),
     };

@@ -196,6 +196,13 @@ impl Resources {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for key in ["gpus", "hostDevices"] {
             for device in devices.get_list(key, "a list of devices", to.report) {
+                if device.get("claimName").is_some() {
+                    let name = &to.owner.name;
+                    to.warn(format!(
+                        "{name}: devices by resource claims are not simulated"
+                    ));
+                    continue;
+                }
                 let name = device.required_text("deviceName", "a resource name", to.report);
                 *counts.entry(name.unwrap_or_default()).or_default() += 1;
             }

@@ -33,12 +33,12 @@ impl KindCounts {
     }
 }
 
-/// `7 objects without pods: 3 Service, 2 ConfigMap, 2 Secret`, the most frequent kind first.
+/// `7 objects without pod templates: 3 Service, 2 ConfigMap, 2 Secret`, the most frequent kind first.
 impl fmt::Display for KindCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total = self.total();
         let objects = if total == 1 { "object" } else { "objects" };
-        write!(f, "{total} {objects} without pods")?;
+        write!(f, "{total} {objects} without pod templates")?;
         let mut kinds: Vec<(&String, &usize)> = self.0.iter().collect();
         kinds.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));
         for (i, (kind, count)) in kinds.iter().take(NAMED).enumerate() {
@@ -64,7 +64,7 @@ mod tests {
         }
         assert_eq!(
             counts.to_string(),
-            "3 objects without pods: 2 Service, 1 ConfigMap"
+            "3 objects without pod templates: 2 Service, 1 ConfigMap"
         );
         for i in 0..12 {
             counts.add(&format!("Kind{i:02}"));

@@ -18,6 +18,16 @@ pub struct TemplatePathError(String);
 /// The most fields of a path; objects are not nested deeper.
 const MAX_FIELDS: usize = 16;
 
+impl TemplatePath {
+    /// Where most controllers have their pod template.
+    pub(super) const USUAL: &str = ".spec.template";
+
+    /// The path [`TemplatePath::USUAL`].
+    pub(super) fn usual() -> Self {
+        Self(vec!["spec".to_owned(), "template".to_owned()])
+    }
+}
+
 impl FromStr for TemplatePath {
     type Err = TemplatePathError;
 

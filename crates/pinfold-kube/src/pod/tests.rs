@@ -466,7 +466,7 @@ fn kinds_without_pods_are_skipped_or_rejected() {
     assert_eq!(read.warnings, []);
     assert_eq!(
         read.value.without_pods.to_string(),
-        "3 objects without pods: 2 Service, 1 ServiceMonitor"
+        "3 objects without pod templates: 2 Service, 1 ServiceMonitor"
     );
     for (api_version, kind, expected) in [
         (

@@ -96,6 +96,7 @@ const OTHER_KINDS: &[(&str, &str)] = &[
     ("JobSet", "jobset.x-k8s.io"), ("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
     ("PyTorchJob", "kubeflow.org"), ("TFJob", "kubeflow.org"), ("MPIJob", "kubeflow.org"),
     ("XGBoostJob", "kubeflow.org"), ("PaddleJob", "kubeflow.org"), ("JAXJob", "kubeflow.org"),
+    ("MXJob", "kubeflow.org"),
     ("TrainJob", "trainer.kubeflow.org"), ("RayCluster", "ray.io"), ("RayJob", "ray.io"), ("RayService", "ray.io"),
     ("VirtualMachine", "kubevirt.io"), ("VirtualMachineInstance", "kubevirt.io"),
 ];
@@ -177,8 +178,9 @@ fn expand_other(to: &mut Expansion<'_>) {
     }
 }
 
-/// Adds the pods of the templates at `paths`. An object without any is counted; if its kind is almost a known one, or
-/// if it seems to have a template elsewhere, the report says so.
+/// Adds the pods of the templates at `paths`, or of a pod template at `.spec.template`, where most controllers have it. An
+/// object without any is counted; if its kind is almost a known one, or if it seems to have a template elsewhere, the
+/// report says so.
 fn expand_unknown(
     document: &Document,
     paths: &[TemplatePath],
@@ -208,11 +210,23 @@ fn expand_unknown(
         let hint = Some(format!("did you mean {meant:?}?"));
         return field.unexpected_with("a kind that has pods", hint, report);
     }
-    file.without_pods.add(kind);
-    if let Some(path) = guess {
-        let hint = Some(format!("--pod-template-path {path} reads it"));
-        let kind = kind.to_owned();
-        field.warn(DiagnosticKind::UnreadTemplate { kind, path }, hint, report);
+    match guess {
+        Some(path) if path == TemplatePath::USUAL && paths.is_empty() => {
+            if let Some(mut to) = expansion(document, file, report) {
+                to.warn(format!(
+                    "{kind} {}: its kind is not known; assumed are the pods of {path}, as many as replicas says",
+                    to.owner.name
+                ));
+                template_path::expand(&TemplatePath::usual(), &mut to);
+            }
+        }
+        Some(path) => {
+            file.without_pods.add(kind);
+            let hint = Some(format!("--pod-template-path {path} reads it"));
+            let kind = kind.to_owned();
+            field.warn(DiagnosticKind::UnreadTemplate { kind, path }, hint, report);
+        }
+        None => file.without_pods.add(kind),
     }
 }
 

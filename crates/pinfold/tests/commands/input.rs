@@ -110,7 +110,7 @@ fn objects_without_pods_are_counted_in_one_line() {
     assert_eq!(run.code, 0);
     assert_eq!(
         run.stderr,
-        "ignored 3 objects without pods: 2 Service, 1 HTTPRoute\n"
+        "ignored 3 objects without pod templates: 2 Service, 1 HTTPRoute\n"
     );
 }
 

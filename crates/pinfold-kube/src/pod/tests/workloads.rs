@@ -169,12 +169,19 @@ fn templates_of_unknown_kinds_are_read_where_the_path_says() {
         let read = read_file("f", text.as_bytes(), std::slice::from_ref(&path)).expect("pods");
         assert_eq!(names(&read.value.pods), expected, "{path:?}");
     }
-    let read = read_file("f", text.as_bytes(), &[]).expect("no pods");
+    let read = read_file("f", text.as_bytes(), &[]).expect("pods of the usual path");
+    assert_eq!(names(&read.value.pods), "x-0 x-1");
+    assert_eq!(
+        read.warnings[0].to_string(),
+        "f:1:1: Fleet x: its kind is not known; assumed are the pods of .spec.template, as many as replicas says"
+    );
+    let elsewhere = text.replace("  template:", "  model:");
+    let read = read_file("f", elsewhere.as_bytes(), &[]).expect("no pods");
     assert_eq!(read.value.without_pods.total(), 1);
     assert_eq!(
         read.warnings[0].to_string(),
-        "f:2:7: kind: Fleet ignored: its kind is not known, but it seems to have a pod template at .spec.template \
-         (--pod-template-path .spec.template reads it)"
+        "f:2:7: kind: Fleet ignored: its kind is not known, but it seems to have a pod template at .spec.roles.podTemplate \
+         (--pod-template-path .spec.roles.podTemplate reads it)"
     );
     for wrong in ["", ".", "a..b", "spec/template", "a[0]"] {
         assert!(wrong.parse::<TemplatePath>().is_err(), "{wrong}");
@@ -213,4 +220,26 @@ fn names_that_the_api_server_rejects_are_rejected_with_their_line() {
             }
         }
     }
+}
+
+#[test]
+fn a_ray_job_in_a_cluster_that_exists_has_no_pods_of_a_cluster() {
+    let read = pods(
+        "ray.io/v1",
+        "RayJob",
+        "{clusterSelector: {ray.io/cluster: other}}",
+    );
+    assert_eq!(read.value.pods, []);
+}
+
+#[test]
+fn devices_of_a_virtual_machine_by_claims_are_named_as_not_simulated() {
+    let spec = "{domain: {devices: {gpus: [{name: g, claimName: c, requestName: r}]}, memory: {guest: 1Gi}}}";
+    let read = pods("kubevirt.io/v1", "VirtualMachineInstance", spec);
+    assert_eq!(names(&read.value.pods), "virt-launcher-x");
+    let warning = read.warnings[0].to_string();
+    assert!(
+        warning.contains("resource claims are not simulated"),
+        "{warning}"
+    );
 }
