@@ -257,6 +257,10 @@ impl JournaledLedger {
         message: String,
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
+        let record = JournalPodRecord {
+            granted: true,
+            ..record
+        };
         let change = self.ledger.grant(pod, cpus)?;
         let event = JournalEvent::Admitted(pod.uid.clone());
         let mut entry = self.entry(now, event, message, Some(change));
@@ -426,13 +430,14 @@ impl JournaledLedger {
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
         let message = change.summary();
-        let ledger = change.into_ledger(self.generation())?;
+        let (ledger, records) = change.into_ledger(self.generation())?;
         let entry = self.entry(now, JournalEvent::RulesChanged, message, None);
-        let snapshot = snapshot(&ledger, &self.records, entry.number);
+        let snapshot = snapshot(&ledger, &records, entry.number);
         let written = self.journal.write_with_snapshot(entry, Some(snapshot));
         self.record_write_result(&written);
         written?;
         self.ledger = ledger;
+        self.records = records;
         self.compact_if_needed();
         Ok(())
     }

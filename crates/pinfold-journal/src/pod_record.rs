@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct JournalPodRecord {
     /// The source through which the pod was admitted.
     pub origin: PodOrigin,
+    /// Whether its CPUs were chosen by another program or by rules that the ledger does not have. The ledger cannot choose
+    /// them again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub granted: bool,
     /// The labels that placement depends on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

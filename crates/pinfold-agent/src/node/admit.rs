@@ -185,8 +185,9 @@ impl ManagedNode {
         let Some(sandbox) = self.sandboxes.get(&container.sandbox) else {
             return Err(AdmitError::UnknownSandbox(container.sandbox));
         };
-        let decided =
-            self.has_pod(&container.pod) || self.shared_sandboxes.contains(&container.sandbox);
+        let decided = self.has_pod(&container.pod)
+            || self.shared_sandboxes.contains(&container.sandbox)
+            || self.awaiting_specs.contains(&container.sandbox);
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
             let (pod, record) = single_container_pod(sandbox, &container);
             container.resident.clone_from(&pod.uid);

@@ -60,6 +60,18 @@ pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
         annotations: pod.annotations.clone(),
         cgroup_parent: linux.cgroup_parent,
         total: runtime_resources(linux.pod_resources.as_ref()),
+        ready: true,
+    }
+}
+
+/// A sandbox in the list of a runtime, which has stopped ones too. containerd sends a pid only for those that run. CRI-O
+/// may run pods without a pause process, so their pid is always 0, but it removes the namespaces of stopped ones.
+pub(super) fn listed_sandbox(pod: &PodSandbox, runtime_sends_pids: bool) -> Sandbox {
+    let linux = pod.linux.as_ref();
+    let has_namespaces = linux.is_some_and(|linux| !linux.namespaces.is_empty());
+    Sandbox {
+        ready: pod.pid > 0 || (has_namespaces && !runtime_sends_pids),
+        ..sandbox(pod)
     }
 }
 

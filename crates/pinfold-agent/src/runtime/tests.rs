@@ -14,7 +14,7 @@ use pinfold_journal::JournalLimits;
 
 /// Records the pods that run although they were rejected.
 #[derive(Default)]
-struct Listener(Mutex<Vec<String>>);
+pub(super) struct Listener(Mutex<Vec<String>>);
 
 impl Telemetry for Listener {
     fn runtime_connected(&self, _: &RuntimeInfo) {}
@@ -84,6 +84,7 @@ fn stage(pins: bool) -> Stage {
         telemetry: reported.clone(),
         updates: updates_sender,
         clock: || Timestamp::UNIX_EPOCH,
+        runtime_sends_pids: false,
     };
     Stage {
         _folder: folder,

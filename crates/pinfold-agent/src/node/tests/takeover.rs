@@ -18,8 +18,7 @@ fn pods_that_the_kubelet_pinned_keep_their_cpus_until_they_terminate() {
             vec![container],
             &mut NoPreference,
             NOW,
-        )
-        .expect("journaled");
+        );
     assert_eq!(updates, []);
     let cpus_of_old = set("2,10");
     assert_eq!(
@@ -63,7 +62,7 @@ fn pods_that_the_kubelet_pinned_are_handled_before_unknown_ones() {
     let synchronized = scene
         .node
         .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
-    let (_, changes) = synchronized.expect("journaled");
+    let (_, changes) = synchronized;
     let pinned = SyncChange::KeptKubeletCpus {
         pod: "old".into(),
         cpus: set("1,9"),
@@ -105,7 +104,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         scene
             .node
             .synchronize_with_kubelet_devices(pods, vec![container], kubelet_devices, NOW);
-    let (_, changes) = synchronized.expect("journaled");
+    let (_, changes) = synchronized;
     assert_eq!(changes, [SyncChange::Adopted("g".into())]);
     // Node 1 has CPUs 4-7 and 12-15.
     assert_eq!(scene.sent_cpus("g-main"), "4,12");
@@ -114,7 +113,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
             .node
             .synchronize_with_kubelet_devices(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
     assert_eq!(
-        synchronized.expect("journaled").1,
+        synchronized.1,
         [SyncChange::Released("g".into())]
     );
     let pool = scene.node.journaled().ledger().state().pool();
