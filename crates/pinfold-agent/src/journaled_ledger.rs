@@ -18,7 +18,7 @@ use pinfold_core::pod::Pod;
 use pinfold_render::{explain, placement};
 
 use pinfold_journal::{
-    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalPodRecord,
+    Journal, JournalEntry, JournalError, JournalEvent, JournalHistory, JournalLimits, JournalPodRecord,
     JournalSnapshot, PinnedProcess, Timestamp,
 };
 
@@ -149,6 +149,18 @@ impl JournaledLedger {
     #[cfg(test)]
     pub(crate) fn fail_to_write(&mut self, fails: bool) {
         self.disk_is_full = fails;
+    }
+
+    /// Reads the ledger from the journal again, after a panic in the middle of a change.
+    ///
+    /// # Errors
+    /// If the journal cannot be read; the ledger is unchanged then.
+    pub fn reload(&mut self) -> Result<(), JournalError> {
+        let path = self.journal.path();
+        let history = JournalHistory::read(&path)?;
+        let ledger = history.ledger(&path)?;
+        (self.ledger, self.records) = (ledger, history.records());
+        Ok(())
     }
 
     /// Clears the last write error if the disk has space again.

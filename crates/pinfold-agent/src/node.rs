@@ -40,6 +40,7 @@ mod pending_releases;
 mod pod_end;
 mod pod_record;
 mod pod_status;
+mod resize;
 mod synchronize;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! Updates of other containers are sent from another thread: the runtime accepts no request while it waits for an answer.
 
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nri::api::{
@@ -29,7 +29,9 @@ pub(crate) use devices::kubelet_devices_of_new_pods;
 pub use devices::{AgentDevices, DeviceSource};
 pub use nri_convert::update;
 
-use nri_convert::{listed_sandbox, managed_container, resources_of, sandbox, subject};
+use nri_convert::{
+    listed_sandbox, managed_container, resources_of, runtime_resources, sandbox, subject,
+};
 
 /// Source of pod specs.
 pub trait PodSpecSource: Send {
@@ -124,7 +126,11 @@ impl NriPlugin {
             updates.into_iter().partition(Update::is_external);
         self.send_updates(outside);
         match self.pins {
-            true => inside.iter().map(update).collect(),
+            // A failure must not fail the request: the container may have terminated.
+            true => {
+                let updates = inside.iter().map(update);
+                updates.map(ContainerUpdate::ignore_failure).collect()
+            }
             false => Vec::new(),
         }
     }
@@ -266,9 +272,16 @@ impl NriPlugin {
     }
 }
 
-/// Locks the node, also after a panic of another thread: each change of the node is atomic.
+/// Locks the node. After a panic in the middle of a change, the ledger is read from the journal again.
 pub(crate) fn lock(node: &Mutex<ManagedNode>) -> MutexGuard<'_, ManagedNode> {
-    node.lock().unwrap_or_else(PoisonError::into_inner)
+    node.lock().unwrap_or_else(|poisoned| {
+        let mut locked = poisoned.into_inner();
+        if let Err(error) = locked.journaled_mut().reload() {
+            tracing::error!(%error, "reading the journal after a panic failed");
+        }
+        node.clear_poison();
+        locked
+    })
 }
 
 impl Plugin for NriPlugin {
@@ -282,6 +295,7 @@ impl Plugin for NriPlugin {
             Event::StartContainer,
             Event::PostStartContainer,
             Event::UpdateContainer,
+            Event::UpdatePodSandbox,
             Event::StopContainer,
             Event::RemoveContainer,
         ])
@@ -441,20 +455,48 @@ impl Plugin for NriPlugin {
 
     fn update_container(
         &mut self,
-        _: &PodSandbox,
+        pod: &PodSandbox,
         container: &Container,
-        _: &LinuxResources,
+        wanted: &LinuxResources,
     ) -> Result<UpdateContainerResponse, EventError> {
-        let allowance = lock(&self.node).container_allowance(&container.id);
-        let allowance = allowance.filter(|_| self.pins);
+        let resized = lock(&self.node).resize_container(&container.id, &runtime_resources(wanted));
+        let allowance = match resized {
+            Err(rejected) if self.pins => {
+                let subject = subject(pod, Some(&container.name));
+                self.telemetry
+                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                return Err(self.rejection(&rejected));
+            }
+            Err(_) => None,
+            Ok(allowance) => allowance.filter(|_| self.pins),
+        };
         let updates = allowance.map(|allowance| {
             let container = container.id.clone();
             update(&Update {
                 container,
                 allowance,
             })
+            .ignore_failure()
         });
         Ok(updates.into_iter().collect::<Vec<_>>().into())
+    }
+
+    fn update_pod_sandbox(
+        &mut self,
+        pod: &PodSandbox,
+        _: &LinuxResources,
+        wanted: &LinuxResources,
+    ) -> Result<(), EventError> {
+        let resized = lock(&self.node).resize_pod(&pod.id, &runtime_resources(wanted));
+        match resized {
+            Err(rejected) if self.pins => {
+                let subject = subject(pod, None);
+                self.telemetry
+                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                Err(self.rejection(&rejected))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn stop_container(

@@ -1,6 +1,6 @@
 //! Applies the allowances of containers: sends them to the runtime, writes cgroups and CPU affinities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,16 +74,14 @@ impl Enforcer {
     /// Sends container updates to the runtime until all senders are dropped.
     pub(super) fn run(&self, updates: &Receiver<Vec<Update>>) {
         while let Ok(first) = updates.recv() {
-            // Only the latest update of each container is sent.
-            let mut latest: BTreeMap<String, Allowance> = BTreeMap::new();
-            for update in first.into_iter().chain(updates.try_iter().flatten()) {
-                latest.insert(update.container, update.allowance);
+            let queued = first.into_iter().chain(updates.try_iter().flatten());
+            let mut containers: BTreeSet<String> = queued.map(|update| update.container).collect();
+            while !containers.is_empty() {
+                let newest = newest_updates(&lock(&self.node), containers);
+                self.send_updates(&newest);
+                // The answer to a request of the runtime may have overtaken what was sent just now.
+                containers = outdated(&lock(&self.node), &newest);
             }
-            let updates = latest.into_iter().map(|(container, allowance)| Update {
-                container,
-                allowance,
-            });
-            self.send_updates(&updates.collect::<Vec<_>>());
             self.apply_partitions();
         }
     }
@@ -263,6 +261,28 @@ impl Enforcer {
             self.telemetry.problem("cgroup-conflict", conflict);
         }
     }
+}
+
+/// The newest allowances of containers, whatever was queued: an older one must not overtake a newer one.
+fn newest_updates(node: &ManagedNode, containers: BTreeSet<String>) -> Vec<Update> {
+    let newest = containers.into_iter().filter_map(|container| {
+        let allowance = node.container(&container)?.sent_allowance()?.clone();
+        Some(Update {
+            container,
+            allowance,
+        })
+    });
+    newest.collect()
+}
+
+/// The containers whose allowance has changed since these updates were made.
+fn outdated(node: &ManagedNode, sent: &[Update]) -> BTreeSet<String> {
+    let changed = sent.iter().filter(|update| {
+        let now = node.container(&update.container);
+        let now = now.and_then(ManagedContainer::sent_allowance);
+        now.is_some_and(|now| *now != update.allowance)
+    });
+    changed.map(|update| update.container.clone()).collect()
 }
 
 /// The cgroup of a container.

@@ -214,11 +214,13 @@ impl ManagedNode {
         changes: &mut Vec<SyncChange>,
     ) {
         let uid = &sandbox.uid;
-        if self.has_pod(uid) || self.has_standalone_containers(uid) {
+        if let Some(cpus) = self.pins.pods.get(uid).cloned()
+            && !self.is_kept_for_kubelet(uid)
+        {
+            self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
             return;
         }
-        if let Some(cpus) = self.pins.pods.get(uid).cloned() {
-            self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
+        if self.has_pod(uid) || self.has_standalone_containers(uid) {
             return;
         }
         if self.unknown_containers == UnknownContainers::UseSharedPool {
@@ -333,7 +335,14 @@ impl ManagedNode {
         }
     }
 
-    /// Grants a pod the CPUs that the kubelet assigned to it.
+    /// Whether the ledger has the CPUs of a pod as the kubelet's.
+    fn is_kept_for_kubelet(&self, uid: &PodUid) -> bool {
+        let record = self.journaled.records().get(uid);
+        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
+    }
+
+    /// Grants a pod the CPUs that the kubelet assigned to it, instead of those that the agent chose while it pinned no
+    /// containers. Reserved CPUs and those of other pods are not granted; the pod runs there all the same.
     fn keep_kubelet_cpus(
         &mut self,
         sandbox: &Sandbox,
@@ -341,8 +350,21 @@ impl ManagedNode {
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
     ) {
+        for resident in self.residents_of(&sandbox.uid) {
+            if self.release_resident(&resident, now).is_err() {
+                self.awaiting_specs.insert(sandbox.id.clone());
+                return;
+            }
+        }
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
+        let names: Vec<ContainerName> = cpus.keys().cloned().collect();
+        let ledger = self.journaled.ledger();
+        let free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
+        let cpus: GrantedCpus = match ledger.rules().has_exclusive_cpus() {
+            true => cpus.iter().map(|(name, cpus)| (name.clone(), cpus & &free)).collect(),
+            false => GrantedCpus::new(),
+        };
         let container = |name: &ContainerName| Container {
             name: name.clone(),
             restartable: false,
@@ -353,13 +375,13 @@ impl ManagedNode {
             uid: sandbox.uid.clone(),
             name: sandbox.full_name(),
             init_containers: Vec::new(),
-            containers: cpus.keys().map(container).collect(),
+            containers: names.iter().map(container).collect(),
             pod_requests: None,
             pod_limits: None,
         });
         let record = pod_record::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
         let message = format!("keeps CPUs {all}, assigned by the kubelet");
-        match self.journaled.grant(&pod, cpus, record, message, now) {
+        match self.journaled.grant(&pod, &cpus, record, message, now) {
             Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
                 pod: sandbox.uid.clone(),
                 cpus: all,

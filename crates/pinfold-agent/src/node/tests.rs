@@ -15,6 +15,7 @@ use crate::allowance::Quota;
 use pinfold_journal::JournalLimits;
 
 mod external;
+mod rules_change;
 mod takeover;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -637,4 +638,69 @@ fn only_known_annotations_of_limited_length_are_journaled() {
         let grown = scene.node.journaled().journal_length() - before;
         assert!(grown < 4096, "the journal grew by {grown} bytes");
     }
+}
+
+#[test]
+fn an_annotation_gives_no_cpus_beyond_class_count_and_rules() {
+    let pod = |labels: &str, list: &str, spec: &str| {
+        format!(
+            "  labels: {{{labels}}}\n  annotations:\n    \
+             scheduling.koordinator.sh/resource-status: '{{\"cpuset\":\"{list}\"}}'\n{spec}"
+        )
+    };
+    let lsr = "koordinator.sh/qosClass: LSR";
+    let be = "koordinator.sh/qosClass: BE, koordinator.sh/priority-class: koord-batch";
+    let empty = "spec: {containers: [{name: main}]}";
+    let mut scene = Scene::koordinator();
+    for (uid, text) in [
+        ("be", pod(be, "1-7,9-15", empty)),
+        ("none", pod("", "1-7,9-15", empty)),
+        ("ls", pod("koordinator.sh/qosClass: LS", "1-7", &cpus(7))),
+    ] {
+        let allowance = scene.run(uid, &text).expect("a pool");
+        assert_eq!(allowance.quota, Quota::AsSpecified, "{uid}");
+        let held = scene.node.journaled().ledger().exclusive_cpus(&uid.into());
+        assert!(held.is_empty(), "{uid} holds {held}");
+    }
+    let more = scene.run("more", &pod(lsr, "1-7", &cpus(2))).expect("CPUs");
+    assert_eq!(more.cpus.len(), 2, "it requests two");
+    let right = scene.run("right", &pod(lsr, "6,14", &cpus(2))).expect("CPUs");
+    assert_eq!(right.cpus, set("6,14"));
+}
+
+#[test]
+fn a_panic_in_a_decision_leaves_the_ledger_as_it_was() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Mutex;
+
+    use pinfold_core::device::{Device, PreferredAllocationQuery};
+
+    let mut scene = Scene::kubelet();
+    let device = Device {
+        numa: None,
+        healthy: true,
+    };
+    let gpus = ["gpu0", "gpu1"].map(|id| (id.into(), device.clone())).into();
+    let resource = "vendor.com/gpu".into();
+    let offered = scene.node.journaled_mut().set_devices(&resource, Some(gpus), NOW);
+    assert!(offered.expect("journaled"));
+    let before = scene.node.journaled().ledger().state().clone();
+    // The second container's device is chosen after the first one has its CPUs.
+    let text = "spec:\n  containers:\n  - name: main\n    resources: {limits: {cpu: 2, memory: 1Mi}}\n  \
+        - name: gpu\n    resources: {limits: {cpu: 1, memory: 1Mi, vendor.com/gpu: 1}}\n";
+    let pod = pod_spec("bad", text);
+    let Scene { folder, node, .. } = scene;
+    let node = Mutex::new(node);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut plugin = |_: PreferredAllocationQuery<'_>| panic!("a defect of the engine");
+        let mut node = crate::runtime::lock(&node);
+        node.add_pod(sandbox("bad", &pod), Some(&pod), &mut plugin, NOW)
+    }));
+    assert!(panicked.is_err());
+    let mut node = crate::runtime::lock(&node);
+    assert_eq!(*node.journaled().ledger().state(), before);
+    let good = pod_spec("good", &cpus(2));
+    let added = node.add_pod(sandbox("good", &good), Some(&good), &mut NoPreference, NOW);
+    added.expect("the next pod is admitted");
+    drop(folder);
 }

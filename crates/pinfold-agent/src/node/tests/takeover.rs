@@ -123,3 +123,39 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         "its devices are removed with it"
     );
 }
+
+#[test]
+fn pods_that_were_admitted_while_the_kubelet_pinned_keep_the_kubelets_cpus() {
+    let pins = KubeletPins {
+        // CPU 8 is reserved by the agent's rules.
+        pods: [("old".into(), [("main".into(), set("7-8,15"))].into())].into(),
+    };
+    let mut scene = Scene::kubelet();
+    scene.node = scene.node.observe_only();
+    scene.run("old", &cpus(3));
+    assert_ne!(
+        scene.node.journaled().ledger().exclusive_cpus(&"old".into()),
+        set("7,15")
+    );
+    scene.pins = pins;
+    scene.restart(UnknownContainers::Adopt);
+    let old = pod_spec("old", &cpus(3));
+    let sandbox_of_pod = sandbox("old", &old);
+    let container = |name: &str| {
+        ManagedContainer::new(format!("old-{name}"), &sandbox_of_pod, name.into())
+    };
+    let containers = vec![container("main"), container("sidecar")];
+    let pods = vec![(sandbox_of_pod.clone(), Some(Arc::new(old)))];
+    let (updates, changes) = scene.node.synchronize(pods.clone(), containers.clone(), &mut NoPreference, NOW);
+    assert!(matches!(&changes[..], [SyncChange::KeptKubeletCpus { .. }]), "{changes:?}");
+    assert_eq!(
+        scene.node.journaled().ledger().exclusive_cpus(&"old".into()),
+        set("7,15")
+    );
+    // Its pinned container is not touched; its sidecar leaves the CPUs of others.
+    let touched: Vec<&str> = updates.iter().map(|update| update.container.as_str()).collect();
+    assert_eq!(touched, ["old-sidecar"]);
+    assert_eq!(scene.sent_cpus("old-sidecar"), "0-6,8-14");
+    let (_, changes) = scene.node.synchronize(pods, containers, &mut NoPreference, NOW);
+    assert_eq!(changes, []);
+}

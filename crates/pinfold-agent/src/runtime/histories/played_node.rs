@@ -379,11 +379,9 @@ impl PlayedNode {
             return;
         };
         plugin.configure(&runtime).expect("configured");
-        match plugin.synchronize(pods, containers) {
-            Ok(updates) => self.apply(&updates),
-            // The runtime drops the plugin.
-            Err(_) => self.agent = None,
-        }
+        let synchronized = plugin.synchronize(pods, containers);
+        let updates = synchronized.expect("the runtime drops a plugin that does not synchronize");
+        self.apply(&updates);
     }
 
     fn sandbox_message(&self, pod: usize, uid: &str, sandbox: &PlayedSandbox) -> PodSandbox {
