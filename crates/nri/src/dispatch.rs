@@ -82,12 +82,7 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         })
     }
 
-    fn dispatch(
-        &mut self,
-        service: &str,
-        method: &str,
-        payload: &[u8],
-    ) -> Result<Vec<u8>, Status> {
+    fn dispatch(&mut self, service: &str, method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
         if service != PLUGIN_SERVICE {
             return Err(Status::new(
                 Code::Unimplemented,

@@ -11,6 +11,7 @@ mod api;
 pub mod socket;
 
 pub use api::ApiRoutes;
+pub(crate) use api::is_valid_uid;
 pub use pinfold_agent_api::{
     AdmissionResponse, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,

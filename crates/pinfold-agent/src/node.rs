@@ -33,6 +33,7 @@ use pinfold_journal::{PinnedProcess, PodOrigin};
 mod admission_counters;
 mod admit;
 mod allowances;
+mod join;
 mod koordinator;
 mod kubelet_pins;
 mod managed_container;
@@ -84,6 +85,8 @@ pub struct ManagedNode {
     shared_sandboxes: BTreeSet<String>,
     /// Sandboxes of running pods whose spec has not arrived yet: they are admitted when it does.
     awaiting_specs: BTreeSet<String>,
+    /// Pods whose containers were admitted one by one and could not be joined when their spec arrived.
+    unjoinable: BTreeSet<PodUid>,
     /// Pods that ended while the journal could not be written; they are released later.
     pending_releases: BTreeSet<PodUid>,
     /// Sequence number of the last update of any container.
@@ -183,6 +186,7 @@ impl ManagedNode {
             containers,
             shared_sandboxes: BTreeSet::new(),
             awaiting_specs: BTreeSet::new(),
+            unjoinable: BTreeSet::new(),
             pending_releases: BTreeSet::new(),
             update_seq: 0,
             rejected: 0,

@@ -197,16 +197,14 @@ fn spawn(
 }
 
 /// Opens the journal, and applies the current rules if they differ from the journal's and all pods fit.
-fn open(
-    config: &AgentConfig,
-    machine: &LocalMachine,
-) -> Result<ManagedNode, AgentError> {
+fn open(config: &AgentConfig, machine: &LocalMachine) -> Result<ManagedNode, AgentError> {
     let rules = machine.rules(config)?;
     let mut journaled = JournaledLedger::open(
         &config.state_directory,
         rules.clone(),
         JournalLimits::default(),
     )?;
+    journaled.defer_compaction();
     if journaled.truncated_bytes() > 0 {
         let bytes = journaled.truncated_bytes();
         tracing::warn!(bytes, "incomplete last journal entry removed");

@@ -103,7 +103,9 @@ impl JournaledLedger {
         for pod in others {
             outcomes.insert(pod.uid.clone(), plan.place(pod));
         }
-        let outcomes = pods.iter().filter_map(|pod| outcomes.remove_entry(&pod.uid));
+        let outcomes = pods
+            .iter()
+            .filter_map(|pod| outcomes.remove_entry(&pod.uid));
         Ok(RulesChange {
             outcomes: outcomes.collect(),
             ledger: plan.new,

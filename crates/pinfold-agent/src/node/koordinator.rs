@@ -257,9 +257,7 @@ impl Koordinator {
         match state.and_then(|state| state.bound_cpus()) {
             None => Some("its QoS class and requests give it no CPUs of its own".to_owned()),
             Some(count) if count != chosen.len() => Some(format!("it requests {count} CPUs")),
-            Some(_) if !set_aside.is_empty() => {
-                Some(format!("the node reserves CPUs {set_aside}"))
-            }
+            Some(_) if !set_aside.is_empty() => Some(format!("the node reserves CPUs {set_aside}")),
             Some(_) => None,
         }
     }

@@ -49,7 +49,8 @@ impl ManagedNode {
         let ended = self.release_ended(now);
         outcome = outcome.and_then(|any| ended.map(|ended| any || ended));
         let admitted = self.admit_awaiting(now);
-        outcome = outcome.map(|any| any || admitted);
+        let joined = self.join_pods(now);
+        outcome = outcome.and_then(|any| joined.map(|joined| any || admitted || joined));
         outcome.map(|any| any.then(|| self.updates()))
     }
 }

@@ -111,7 +111,9 @@ impl ManagedNode {
     pub(super) fn is_active(&self, resident: &PodUid) -> bool {
         let pods = self.journaled.ledger().state().admitted_pods();
         pods.get(resident).is_some_and(|admitted| {
-            let status = self.pod_status.status(&identity(resident, &admitted.pod.name));
+            let status = self
+                .pod_status
+                .status(&identity(resident, &admitted.pod.name));
             matches!(status, PodStatus::Active | PodStatus::NotListed)
         })
     }

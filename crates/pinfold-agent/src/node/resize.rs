@@ -66,7 +66,9 @@ impl ManagedNode {
 
 fn rejection(has: &str) -> AdmitError {
     AdmitError::Rules {
-        reason: format!("{has}, which cannot change while it runs: delete the pod and create it with the new resources"),
+        reason: format!(
+            "{has}, which cannot change while it runs: delete the pod and create it with the new resources"
+        ),
         decision: None,
     }
 }
@@ -82,9 +84,11 @@ impl RuntimeResources {
     /// The amounts that `wanted` changes; `None` if it changes none. Amounts that it does not have stay as they are.
     fn change_to(&self, wanted: &Self) -> Option<ResourceChange> {
         let (before, after) = (self.cpu_shares, wanted.cpu_shares);
-        let cpu = before.is_some() && after.is_some_and(|shares| shares > 0 && Some(shares) != before);
+        let cpu =
+            before.is_some() && after.is_some_and(|shares| shares > 0 && Some(shares) != before);
         let (before, after) = (self.memory_limit, wanted.memory_limit);
-        let memory = before.is_some() && after.is_some_and(|limit| limit > 0 && Some(limit) != before);
+        let memory =
+            before.is_some() && after.is_some_and(|limit| limit > 0 && Some(limit) != before);
         (cpu || memory).then_some(ResourceChange { cpu, memory })
     }
 

@@ -13,11 +13,11 @@ use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::managed_container::{ManagedContainer, Sandbox};
+use super::pod_end::identity;
 use super::{
     AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, pod_record,
     standalone_uid,
 };
-use super::pod_end::identity;
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
 use pinfold_journal::Timestamp;
@@ -267,7 +267,13 @@ impl ManagedNode {
             };
             let spec = self.pod_status.spec(&sandbox.identity());
             let mut changes = Vec::new();
-            self.sync_pod(&sandbox, spec.as_deref(), &mut NoPreference, now, &mut changes);
+            self.sync_pod(
+                &sandbox,
+                spec.as_deref(),
+                &mut NoPreference,
+                now,
+                &mut changes,
+            );
             if self.awaiting_specs.contains(&id) {
                 continue;
             }
@@ -362,7 +368,10 @@ impl ManagedNode {
         let ledger = self.journaled.ledger();
         let free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
         let cpus: GrantedCpus = match ledger.rules().has_exclusive_cpus() {
-            true => cpus.iter().map(|(name, cpus)| (name.clone(), cpus & &free)).collect(),
+            true => cpus
+                .iter()
+                .map(|(name, cpus)| (name.clone(), cpus & &free))
+                .collect(),
             false => GrantedCpus::new(),
         };
         let container = |name: &ContainerName| Container {

@@ -246,14 +246,12 @@ fn without_a_pod_spec_each_container_is_admitted_separately() {
     let sandbox_of_pod = scene.node.sandbox("box-p").expect("a sandbox").clone();
     let container = scene.new_container("p", "main");
     scene.restart(UnknownContainers::UseSharedPool);
-    let (_, changes) = scene
-        .node
-        .synchronize(
-            vec![(sandbox_of_pod, None)],
-            vec![container],
-            &mut NoPreference,
-            NOW,
-        );
+    let (_, changes) = scene.node.synchronize(
+        vec![(sandbox_of_pod, None)],
+        vec![container],
+        &mut NoPreference,
+        NOW,
+    );
     assert_eq!(changes, []);
     assert_eq!(scene.sent_cpus("p-main"), "1,9");
     scene.stop("p");
@@ -664,7 +662,9 @@ fn an_annotation_gives_no_cpus_beyond_class_count_and_rules() {
     }
     let more = scene.run("more", &pod(lsr, "1-7", &cpus(2))).expect("CPUs");
     assert_eq!(more.cpus.len(), 2, "it requests two");
-    let right = scene.run("right", &pod(lsr, "6,14", &cpus(2))).expect("CPUs");
+    let right = scene
+        .run("right", &pod(lsr, "6,14", &cpus(2)))
+        .expect("CPUs");
     assert_eq!(right.cpus, set("6,14"));
 }
 
@@ -680,9 +680,14 @@ fn a_panic_in_a_decision_leaves_the_ledger_as_it_was() {
         numa: None,
         healthy: true,
     };
-    let gpus = ["gpu0", "gpu1"].map(|id| (id.into(), device.clone())).into();
+    let gpus = ["gpu0", "gpu1"]
+        .map(|id| (id.into(), device.clone()))
+        .into();
     let resource = "vendor.com/gpu".into();
-    let offered = scene.node.journaled_mut().set_devices(&resource, Some(gpus), NOW);
+    let offered = scene
+        .node
+        .journaled_mut()
+        .set_devices(&resource, Some(gpus), NOW);
     assert!(offered.expect("journaled"));
     let before = scene.node.journaled().ledger().state().clone();
     // The second container's device is chosen after the first one has its CPUs.
@@ -703,4 +708,57 @@ fn a_panic_in_a_decision_leaves_the_ledger_as_it_was() {
     let added = node.add_pod(sandbox("good", &good), Some(&good), &mut NoPreference, NOW);
     added.expect("the next pod is admitted");
     drop(folder);
+}
+
+/// An API server with these pods.
+#[derive(Debug)]
+struct Pods(Vec<Arc<PodObject>>);
+
+impl PodStatusSource for Pods {
+    fn status(&self, pod: &pinfold_kube::pod::PodIdentity) -> PodStatus {
+        match self.spec(pod) {
+            Some(_) => PodStatus::Active,
+            None => PodStatus::Absent,
+        }
+    }
+
+    fn spec(&self, pod: &pinfold_kube::pod::PodIdentity) -> Option<Arc<PodObject>> {
+        self.0.iter().find(|one| one.identity() == *pod).cloned()
+    }
+}
+
+#[test]
+fn a_pod_whose_spec_arrives_late_is_in_the_ledger_under_its_own_uid_with_the_same_cpus() {
+    let mut scene = Scene::kubelet();
+    scene.run("other", &cpus(2));
+    let pod = pod_spec("p", &cpus(2));
+    let added = scene
+        .node
+        .add_pod(sandbox("p", &pod), None, &mut NoPreference, NOW);
+    added.expect("admitted");
+    scene.stop("other");
+    let mut container = scene.new_container("p", "main");
+    container.resources = RuntimeResources {
+        cpu_shares: Some(2048),
+        memory_limit: Some(10 << 20),
+        ..RuntimeResources::default()
+    };
+    let added = scene.node.add_container(container, &mut NoPreference, NOW);
+    let own = added.expect("admitted").0.expect("exclusive CPUs");
+    assert_eq!(own.cpus.len(), 2);
+    assert!(!scene.node.has_pod(&"p".into()));
+    scene.node = scene
+        .node
+        .with_pod_status(Arc::new(Pods(vec![Arc::new(pod)])));
+    let updates = scene.node.release_pending(NOW).expect("journaled");
+    assert_eq!(updates, Some(Vec::new()), "no container changes");
+    let residents = scene.node.journaled().ledger().admitted_pods();
+    let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
+    assert_eq!(uids, ["p"]);
+    assert_eq!(
+        scene.node.journaled().ledger().exclusive_cpus(&"p".into()),
+        own.cpus
+    );
+    scene.restart(UnknownContainers::Adopt);
+    assert!(scene.node.has_pod(&"p".into()));
 }

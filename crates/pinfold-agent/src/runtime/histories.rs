@@ -155,7 +155,7 @@ fn play(setup: Setup, steps: &[Step]) -> Result<(), (usize, String)> {
         let mut node = PlayedNode::new(setup);
         for step in steps.iter().chain(&settle) {
             node.prepare(*step);
-            let before = model::Before::of(&node);
+            let before = model::Before::of(&node, *step);
             let rejected = node.step(*step);
             if let Err(broken) = model::check(&node, *step, &before, rejected) {
                 return Err((at, broken));

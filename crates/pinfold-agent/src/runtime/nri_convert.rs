@@ -61,7 +61,11 @@ pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
         labels: pod.labels.clone(),
         annotations: pod.annotations.clone(),
         cgroup_parent: linux.cgroup_parent,
-        total: linux.pod_resources.as_ref().map(runtime_resources).unwrap_or_default(),
+        total: linux
+            .pod_resources
+            .as_ref()
+            .map(runtime_resources)
+            .unwrap_or_default(),
         ready: true,
     }
 }
@@ -83,7 +87,11 @@ pub(super) fn managed_container(container: &Container, sandbox: &Sandbox) -> Man
     let mut managed = ManagedContainer::new(container.id.clone(), sandbox, name);
     if let Some(linux) = &container.linux {
         managed.cgroup.clone_from(&linux.cgroups_path);
-        managed.resources = linux.resources.as_ref().map(runtime_resources).unwrap_or_default();
+        managed.resources = linux
+            .resources
+            .as_ref()
+            .map(runtime_resources)
+            .unwrap_or_default();
     }
     managed
 }

@@ -219,16 +219,26 @@ fn a_resize_of_exclusive_cpus_is_rejected_with_a_reason_and_others_are_accepted(
     stage.runtime.run_pod_sandbox(&pod).expect("admitted");
     let created = stage.runtime.create_container(&pod, &container);
     created.expect("created");
-    let same = stage.runtime.update_container(&pod, &container, &wanted(4096));
+    let same = stage
+        .runtime
+        .update_container(&pod, &container, &wanted(4096));
     assert_eq!(same.expect("unchanged").update.len(), 1);
-    let more = stage.runtime.update_container(&pod, &container, &wanted(5120));
+    let more = stage
+        .runtime
+        .update_container(&pod, &container, &wanted(5120));
     let reason = more.expect_err("it would need a fifth CPU").to_string();
-    assert!(reason.contains("container main has exclusive CPUs"), "{reason}");
+    assert!(
+        reason.contains("container main has exclusive CPUs"),
+        "{reason}"
+    );
     let mut total = pod.clone();
     total.linux.get_or_insert_default().pod_resources = Some(wanted(4096));
-    let known = lock(&stage.runtime.node).resize_pod(&pod.id, &nri_convert::runtime_resources(&wanted(4096)));
+    let known = lock(&stage.runtime.node)
+        .resize_pod(&pod.id, &nri_convert::runtime_resources(&wanted(4096)));
     known.expect("the total was not known");
-    let more = stage.runtime.update_pod_sandbox(&pod, &wanted(0), &wanted(5120));
+    let more = stage
+        .runtime
+        .update_pod_sandbox(&pod, &wanted(0), &wanted(5120));
     assert!(more.is_err());
     let shared = PodSandbox {
         linux: Some(LinuxPodSandbox {
@@ -241,7 +251,9 @@ fn a_resize_of_exclusive_cpus_is_rejected_with_a_reason_and_others_are_accepted(
     stage.runtime.run_pod_sandbox(&shared).expect("admitted");
     let created = stage.runtime.create_container(&shared, &container);
     created.expect("created");
-    let more = stage.runtime.update_container(&shared, &container, &wanted(1024));
+    let more = stage
+        .runtime
+        .update_container(&shared, &container, &wanted(1024));
     assert_eq!(more.expect("accepted").update.len(), 1);
     let node = lock(&stage.runtime.node);
     assert_eq!(node.rejections(), 2);
@@ -260,7 +272,9 @@ fn a_container_of_a_sandbox_that_was_never_reported_is_admitted_with_its_pod() {
 #[test]
 fn without_pinning_a_full_disk_rejects_nothing() {
     let mut stage = stage(false);
-    lock(&stage.runtime.node).journaled_mut().fail_to_write(true);
+    lock(&stage.runtime.node)
+        .journaled_mut()
+        .fail_to_write(true);
     let (pod, container) = (sandbox_of("a-4"), container_of("a-4"));
     stage.runtime.run_pod_sandbox(&pod).expect("not rejected");
     let created = stage.runtime.create_container(&pod, &container);

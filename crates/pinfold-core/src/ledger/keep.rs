@@ -30,10 +30,17 @@ impl Ledger {
         };
         for resource in self.state.pool.resources() {
             let devices = self.state.pool.devices(resource).cloned();
-            state.pool.set_devices(resource.clone(), devices.unwrap_or_default());
+            state
+                .pool
+                .set_devices(resource.clone(), devices.unwrap_or_default());
         }
         state.admitted_pods.retain(|pod, _| pods.contains(pod));
-        for pod in self.state.admitted_pods.keys().filter(|pod| !pods.contains(pod)) {
+        for pod in self
+            .state
+            .admitted_pods
+            .keys()
+            .filter(|pod| !pods.contains(pod))
+        {
             for edit in state.devices.remove_pod(pod) {
                 state.devices.apply(&edit).ok()?;
             }
@@ -52,7 +59,9 @@ impl Ledger {
         of_pods.retain(|pod, _| pods.contains(pod));
         let mut all = CpuSet::new();
         let of_containers = containers.values().flat_map(|one| one.values());
-        of_containers.chain(of_pods.values()).for_each(|cpus| all |= cpus);
+        of_containers
+            .chain(of_pods.values())
+            .for_each(|cpus| all |= cpus);
         let fits = all.is_subset(rules.topology.all()) && all.is_disjoint(policy.reserved());
         let mut shared = rules.topology.all() - &all;
         if policy.options().strict_reservation {
@@ -115,15 +124,28 @@ mod tests {
     fn pods_keep_exactly_what_they_hold_if_the_new_rules_have_it() {
         let mut ledger = Ledger::new(rules("0", 1 << 30));
         for uid in ["a", "b", "c"] {
-            let amounts = [("cpu", Quantity::from(2)), ("memory", Quantity::from(256 << 20))];
+            let amounts = [
+                ("cpu", Quantity::from(2)),
+                ("memory", Quantity::from(256 << 20)),
+            ];
             let pod = Arc::new(Pod::guaranteed(uid, amounts));
-            assert!(ledger.admit(&pod, &mut NoPreference).unwrap().decision.is_admitted());
+            assert!(
+                ledger
+                    .admit(&pod, &mut NoPreference)
+                    .unwrap()
+                    .decision
+                    .is_admitted()
+            );
         }
         let (a, b, c) = ("a".into(), "b".into(), "c".into());
         assert_eq!(ledger.exclusive_cpus(&b).to_string(), "4-5");
-        let same = ledger.keeping(ledger.rules(), &[&a, &b, &c].into()).unwrap();
+        let same = ledger
+            .keeping(ledger.rules(), &[&a, &b, &c].into())
+            .unwrap();
         assert_eq!(same.state(), ledger.state());
-        let kept = ledger.keeping(&rules("0,7", 1 << 30), &[&a, &b].into()).unwrap();
+        let kept = ledger
+            .keeping(&rules("0,7", 1 << 30), &[&a, &b].into())
+            .unwrap();
         assert_eq!(kept.assignment(&b), ledger.assignment(&b));
         assert!(kept.exclusive_cpus(&c).is_empty());
         assert_eq!(kept.audit(), []);

@@ -49,7 +49,9 @@ fn a_pod_that_the_kubelet_pinned_keeps_its_cpus_when_the_rules_change() {
     let mut scene = Scene::with(false, pins);
     let old = pod_spec("old", &cpus(2));
     let pods = vec![(sandbox("old", &old), None)];
-    let _ = scene.node.synchronize(pods, Vec::new(), &mut NoPreference, NOW);
+    let _ = scene
+        .node
+        .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
     let (outcomes, _) = change(&mut scene, &changed_rules(", offline=7", "static"));
     assert_eq!(outcomes, [("old".into(), PodOutcome::Unchanged)]);
     assert_eq!(held(&scene, "old"), "2,10");
@@ -70,11 +72,21 @@ fn koordinators_placements_survive_a_change_of_the_rules() {
     let gone = own.cpus.iter().last().expect("a CPU");
     let other = &(&set("1-15") - &own.cpus) - &set("8");
     let other = other.iter().last().expect("a CPU");
-    let (outcomes, _) = change(&mut scene, &changed_rules(&format!(", offline={other}"), "static"));
-    assert!(outcomes.iter().all(|(_, outcome)| *outcome == PodOutcome::Unchanged));
+    let (outcomes, _) = change(
+        &mut scene,
+        &changed_rules(&format!(", offline={other}"), "static"),
+    );
+    assert!(
+        outcomes
+            .iter()
+            .all(|(_, outcome)| *outcome == PodOutcome::Unchanged)
+    );
     assert_eq!(scene.sent_cpus("lsr-main"), own.cpus.to_string());
     // A CPU that is gone is replaced, in the ledger and for the container.
-    change(&mut scene, &changed_rules(&format!(", offline={gone}"), "static"));
+    change(
+        &mut scene,
+        &changed_rules(&format!(", offline={gone}"), "static"),
+    );
     let now = set(&scene.sent_cpus("lsr-main"));
     assert_eq!(now.to_string(), held(&scene, "lsr"));
     assert_eq!(now.len(), 4);
@@ -92,7 +104,10 @@ fn a_held_device_never_moves() {
     };
     let gpus: AdvertisedDevices = [("gpu0".into(), device(0)), ("gpu1".into(), device(1))].into();
     let resource = "vendor.com/gpu".into();
-    let offered = scene.node.journaled_mut().set_devices(&resource, Some(gpus), NOW);
+    let offered = scene
+        .node
+        .journaled_mut()
+        .set_devices(&resource, Some(gpus), NOW);
     assert!(offered.expect("journaled"));
     let text = "spec:\n  containers:\n  - name: main\n    resources:\n      \
         limits: {cpu: 2, memory: 10Mi, vendor.com/gpu: 1}\n";

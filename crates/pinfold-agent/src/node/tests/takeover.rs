@@ -11,14 +11,12 @@ fn pods_that_the_kubelet_pinned_keep_their_cpus_until_they_terminate() {
     let old = pod_spec("old", &cpus(2));
     let sandbox_of_pod = sandbox("old", &old);
     let container = ManagedContainer::new("old-main".to_owned(), &sandbox_of_pod, "main".into());
-    let (updates, changes) = scene
-        .node
-        .synchronize(
-            vec![(sandbox_of_pod, None)],
-            vec![container],
-            &mut NoPreference,
-            NOW,
-        );
+    let (updates, changes) = scene.node.synchronize(
+        vec![(sandbox_of_pod, None)],
+        vec![container],
+        &mut NoPreference,
+        NOW,
+    );
     assert_eq!(updates, []);
     let cpus_of_old = set("2,10");
     assert_eq!(
@@ -112,10 +110,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         scene
             .node
             .synchronize_with_kubelet_devices(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
-    assert_eq!(
-        synchronized.1,
-        [SyncChange::Released("g".into())]
-    );
+    assert_eq!(synchronized.1, [SyncChange::Released("g".into())]);
     let pool = scene.node.journaled().ledger().state().pool();
     assert_eq!(
         pool.resources().count(),
@@ -134,28 +129,46 @@ fn pods_that_were_admitted_while_the_kubelet_pinned_keep_the_kubelets_cpus() {
     scene.node = scene.node.observe_only();
     scene.run("old", &cpus(3));
     assert_ne!(
-        scene.node.journaled().ledger().exclusive_cpus(&"old".into()),
+        scene
+            .node
+            .journaled()
+            .ledger()
+            .exclusive_cpus(&"old".into()),
         set("7,15")
     );
     scene.pins = pins;
     scene.restart(UnknownContainers::Adopt);
     let old = pod_spec("old", &cpus(3));
     let sandbox_of_pod = sandbox("old", &old);
-    let container = |name: &str| {
-        ManagedContainer::new(format!("old-{name}"), &sandbox_of_pod, name.into())
-    };
+    let container =
+        |name: &str| ManagedContainer::new(format!("old-{name}"), &sandbox_of_pod, name.into());
     let containers = vec![container("main"), container("sidecar")];
     let pods = vec![(sandbox_of_pod.clone(), Some(Arc::new(old)))];
-    let (updates, changes) = scene.node.synchronize(pods.clone(), containers.clone(), &mut NoPreference, NOW);
-    assert!(matches!(&changes[..], [SyncChange::KeptKubeletCpus { .. }]), "{changes:?}");
+    let (updates, changes) =
+        scene
+            .node
+            .synchronize(pods.clone(), containers.clone(), &mut NoPreference, NOW);
+    assert!(
+        matches!(&changes[..], [SyncChange::KeptKubeletCpus { .. }]),
+        "{changes:?}"
+    );
     assert_eq!(
-        scene.node.journaled().ledger().exclusive_cpus(&"old".into()),
+        scene
+            .node
+            .journaled()
+            .ledger()
+            .exclusive_cpus(&"old".into()),
         set("7,15")
     );
     // Its pinned container is not touched; its sidecar leaves the CPUs of others.
-    let touched: Vec<&str> = updates.iter().map(|update| update.container.as_str()).collect();
+    let touched: Vec<&str> = updates
+        .iter()
+        .map(|update| update.container.as_str())
+        .collect();
     assert_eq!(touched, ["old-sidecar"]);
     assert_eq!(scene.sent_cpus("old-sidecar"), "0-6,8-14");
-    let (_, changes) = scene.node.synchronize(pods, containers, &mut NoPreference, NOW);
+    let (_, changes) = scene
+        .node
+        .synchronize(pods, containers, &mut NoPreference, NOW);
     assert_eq!(changes, []);
 }

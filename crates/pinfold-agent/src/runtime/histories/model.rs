@@ -26,9 +26,10 @@ pub(super) struct Before {
 }
 
 impl Before {
-    pub(super) fn of(node: &PlayedNode) -> Self {
+    pub(super) fn of(node: &PlayedNode, step: Step) -> Self {
+        let is_request = matches!(step, Step::Run(_) | Step::Create(..) | Step::Resize(..));
         Self {
-            state: node.state(),
+            state: is_request.then(|| node.state()).flatten(),
             held: node.held_by_running(),
             active: node.held_by_active(),
         }
@@ -42,13 +43,13 @@ pub(super) fn check(
     before: &Before,
     rejected: bool,
 ) -> Result<(), String> {
-    let Some(state) = node.state() else {
+    if !node.is_managed() {
         return Ok(());
-    };
+    }
     if let Some(finding) = node.audit().first() {
         return Err(format!("{finding}"));
     }
-    if rejected && let Some(old) = &before.state {
+    if rejected && let (Some(old), Some(state)) = (&before.state, node.state()) {
         let same = old.cpus() == state.cpus()
             && old.memory() == state.memory()
             && old.devices() == state.devices()

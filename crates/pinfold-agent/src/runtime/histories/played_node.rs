@@ -65,7 +65,10 @@ fn rules(offline: u8, rules: u8) -> Arc<Rules> {
     static ALL: OnceLock<Vec<Arc<Rules>>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let make = |index: u8| {
-            let machine = format!("2 sockets, 4 cores, smt2{}", OFFLINE[usize::from(index / 4)]);
+            let machine = format!(
+                "2 sockets, 4 cores, smt2{}",
+                OFFLINE[usize::from(index / 4)]
+            );
             let hardware = pinfold_hardware::synthetic::read(&machine).expect("a machine");
             let (machine, _) = hardware.machine_within_reach().expect("a machine");
             Arc::new(Rules::new(Arc::new(machine), settings(index % 4)).expect("settings that fit"))
@@ -88,11 +91,16 @@ fn specs() -> &'static [PodObject] {
             format!("containers: [{}, {second}]", main(4, "")),
             "containers: [{name: c0, resources: {requests: {cpu: 500m}}}]".to_owned(),
             format!("containers: [{}]", main(2, ", vendor.com/gpu: 1")),
-            format!("initContainers: [{}]\n  containers: [{second}]", main(4, "")),
+            format!(
+                "initContainers: [{}]\n  containers: [{second}]",
+                main(4, "")
+            ),
             format!("containers: [{}]", main(6, "")),
         ];
         let read = |body: &String| {
-            let text = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p, uid: p}}\nspec:\n  {body}\n");
+            let text = format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, uid: p}}\nspec:\n  {body}\n"
+            );
             let read = pod::read("pod.yaml", text.as_bytes()).expect("a pod");
             read.value.into_iter().next().expect("a pod")
         };
@@ -175,9 +183,8 @@ impl ApiServer {
             self.listed = true;
             self.events.clear();
             let listed = self.pods.iter();
-            let listed = listed.map(|(uid, (pod, status))| {
-                (uid.clone(), (Arc::new(spec(*pod, uid)), *status))
-            });
+            let listed = listed
+                .map(|(uid, (pod, status))| (uid.clone(), (Arc::new(spec(*pod, uid)), *status)));
             self.seen = listed.collect();
         } else if let Some(event) = self.events.pop_front() {
             self.apply(event);
@@ -304,8 +311,11 @@ impl PlayedNode {
             numa: Some(vec![numa]),
             healthy: true,
         };
-        let devices: AdvertisedDevices = [("gpu0".into(), device(0)), ("gpu1".into(), device(1))].into();
-        let offered = node.journaled_mut().set_devices(&"vendor.com/gpu".into(), Some(devices), NOW);
+        let devices: AdvertisedDevices =
+            [("gpu0".into(), device(0)), ("gpu1".into(), device(1))].into();
+        let offered =
+            node.journaled_mut()
+                .set_devices(&"vendor.com/gpu".into(), Some(devices), NOW);
         offered.expect("written");
         node.journaled_mut().fail_to_write(self.disk_is_full);
         let (updates, later) = sync_channel(1024);
@@ -414,10 +424,14 @@ impl PlayedNode {
     /// Applies updates in the runtime's answer to an event. A container that is being created is not in its store yet.
     fn apply(&mut self, updates: &[ContainerUpdate]) {
         for update in updates {
-            let linux = update.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+            let linux = update
+                .linux
+                .as_ref()
+                .and_then(|linux| linux.resources.as_ref());
             let cpus = linux.and_then(|linux| linux.cpu.as_ref());
             let container = self.containers.iter_mut().find(|one| {
-                one.id == update.container_id && matches!(one.state, State::Created | State::Running)
+                one.id == update.container_id
+                    && matches!(one.state, State::Created | State::Running)
             });
             if let (Some(cpus), Some(container)) = (cpus, container) {
                 container.cpus = cpus.cpus.parse().expect("CPUs");
@@ -520,7 +534,9 @@ impl PlayedNode {
                 self.agent = None;
                 let journal = self.folder.path().join("agent").join(FILE);
                 let file = OpenOptions::new().append(true).open(journal);
-                file.expect("a journal").write_all(b"0badc0de {\"entry\":{").expect("written");
+                file.expect("a journal")
+                    .write_all(b"0badc0de {\"entry\":{")
+                    .expect("written");
             }
             Step::Check => {
                 self.check();
@@ -544,9 +560,9 @@ impl PlayedNode {
 
     fn find(&self, pod: usize, number: u8, state: State) -> Option<usize> {
         let uid = self.pods[pod].uid.as_str();
-        self.containers.iter().position(|one| {
-            one.pod.as_str() == uid && one.number == number && one.state == state
-        })
+        self.containers
+            .iter()
+            .position(|one| one.pod.as_str() == uid && one.number == number && one.state == state)
     }
 
     /// Both messages of a container event.
@@ -556,7 +572,10 @@ impl PlayedNode {
         let id = container.sandbox.clone();
         let ready = sandboxes.clone().any(|one| one.id == id && one.ready);
         let sandbox = PlayedSandbox { id, ready };
-        (self.sandbox_message(pod, &self.pods[pod].uid, &sandbox), message(container))
+        (
+            self.sandbox_message(pod, &self.pods[pod].uid, &sandbox),
+            message(container),
+        )
     }
 
     fn run(&mut self, pod: usize) -> bool {
@@ -587,7 +606,10 @@ impl PlayedNode {
             return false;
         };
         let name = container.name.clone();
-        let milli = container.requests.get("cpu").map_or(0, |cpu| cpu.milli_value());
+        let milli = container
+            .requests
+            .get("cpu")
+            .map_or(0, |cpu| cpu.milli_value());
         let uid: PodUid = self.pods[pod].uid.as_str().into();
         let ready = self.pods[pod].sandboxes.iter().find(|one| one.ready);
         let Some(sandbox) = ready.map(|one| one.id.clone()) else {
@@ -619,7 +641,9 @@ impl PlayedNode {
             return true;
         };
         let linux = answer.adjust.and_then(|adjust| adjust.linux);
-        let cpu = linux.and_then(|linux| linux.resources).and_then(|all| all.cpu);
+        let cpu = linux
+            .and_then(|linux| linux.resources)
+            .and_then(|all| all.cpu);
         if let Some(cpu) = cpu {
             self.containers[created].cpus = cpu.cpus.parse().expect("CPUs");
         }
@@ -731,6 +755,11 @@ impl PlayedNode {
         Some(read(&lock(&plugin.node)))
     }
 
+    /// Whether the agent runs.
+    pub(super) fn is_managed(&self) -> bool {
+        self.agent.is_some()
+    }
+
     pub(super) fn state(&self) -> Option<LedgerState> {
         self.with_node(|node| node.journaled().ledger().state().clone())
     }
@@ -767,18 +796,19 @@ impl PlayedNode {
     /// The exclusive CPUs of a container in the ledger, whether its pod was admitted as a whole or not.
     pub(super) fn exclusive_cpus(&self, container: &PlayedContainer) -> Option<CpuSet> {
         let alone: PodUid = format!("{}/{}", container.pod, container.name).into();
-        let state = self.state()?;
-        let cpus = state.cpus();
-        let own = cpus.container(&container.pod, &container.name);
-        own.or_else(|| cpus.container(&alone, &container.name)).cloned()
+        self.with_node(|node| {
+            let cpus = node.journaled().ledger().state().cpus();
+            let own = cpus.container(&container.pod, &container.name);
+            own.or_else(|| cpus.container(&alone, &container.name))
+                .cloned()
+        })?
     }
 
     pub(super) fn held_by_running(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
-        let state = self.state().unwrap_or_default();
         let held = self.running().filter_map(|container| {
-            let devices = state.devices().container(&container.pod, &container.name);
             let cpus = self.exclusive_cpus(container)?;
-            Some((container.id.clone(), (cpus, devices.cloned().unwrap_or_default())))
+            let devices = self.with_node(|node| node.devices(&container.pod, &container.name))?;
+            Some((container.id.clone(), (cpus, devices)))
         });
         held.collect()
     }
@@ -815,14 +845,15 @@ impl PlayedNode {
         if self.pending || (self.setup.api_server && !checked) {
             return Vec::new();
         }
-        let Some(state) = self.state() else {
-            return Vec::new();
-        };
+        let held = self.with_node(|node| {
+            let pods = node.journaled().ledger().state().admitted_pods();
+            pods.keys().map(ToString::to_string).collect::<Vec<_>>()
+        });
         let alive = |uid: &str| {
             let uid = uid.split('/').next().unwrap_or(uid);
             self.pods.iter().any(|pod| pod.uid == uid && !pod.ended)
         };
-        let held = state.admitted_pods().keys().map(ToString::to_string);
+        let held = held.unwrap_or_default().into_iter();
         held.filter(|uid| !alive(uid)).collect()
     }
 }

@@ -17,7 +17,13 @@ fn holds(runtime: Runtime, api_server: bool, steps: &[Step]) {
 
 /// Starts a container from nothing.
 fn container(pod: u8) -> [Step; 5] {
-    [Watch, Run(pod), Create(pod, 0), Created(pod, 0), Start(pod, 0)]
+    [
+        Watch,
+        Run(pod),
+        Create(pod, 0),
+        Created(pod, 0),
+        Start(pod, 0),
+    ]
 }
 
 #[test]
@@ -25,7 +31,13 @@ fn a_completed_pod_takes_no_cpus_back_when_the_agent_or_the_runtime_restarts() {
     for runtime in [Containerd, CriO] {
         for api_server in [false, true] {
             for restart in [&[Kill, StartAgent][..], &[RestartRuntime]] {
-                let steps = [&container(0)[..], &[Complete(0)], restart, &[WatchAll, Check], restart];
+                let steps = [
+                    &container(0)[..],
+                    &[Complete(0)],
+                    restart,
+                    &[WatchAll, Check],
+                    restart,
+                ];
                 holds(runtime, api_server, &steps.concat());
             }
         }
@@ -47,8 +59,17 @@ fn a_pod_that_ends_while_the_agent_is_down_is_released() {
 fn a_container_that_is_being_created_while_the_agent_connects_keeps_its_cpus() {
     for api_server in [false, true] {
         let steps = [
-            WatchAll, Run(0), Create(0, 0), Kill, StartAgent, Run(1), Create(1, 0), Created(1, 0),
-            Start(1, 0), Created(0, 0), Start(0, 0),
+            WatchAll,
+            Run(0),
+            Create(0, 0),
+            Kill,
+            StartAgent,
+            Run(1),
+            Create(1, 0),
+            Created(1, 0),
+            Start(1, 0),
+            Created(0, 0),
+            Start(0, 0),
         ];
         holds(CriO, api_server, &steps);
     }
@@ -58,7 +79,14 @@ fn a_container_that_is_being_created_while_the_agent_connects_keeps_its_cpus() {
 fn a_container_whose_creation_the_agent_missed_is_adopted_before_it_starts() {
     for api_server in [false, true] {
         let steps = [
-            WatchAll, Kill, Run(0), Create(0, 0), StartAgent, WatchAll, Created(0, 0), Start(0, 0),
+            WatchAll,
+            Kill,
+            Run(0),
+            Create(0, 0),
+            StartAgent,
+            WatchAll,
+            Created(0, 0),
+            Start(0, 0),
         ];
         holds(CriO, api_server, &steps);
     }
@@ -67,7 +95,13 @@ fn a_container_whose_creation_the_agent_missed_is_adopted_before_it_starts() {
 #[test]
 fn a_shared_container_that_is_being_created_gets_the_pool_that_shrank_meanwhile() {
     let steps = [
-        WatchAll, Run(2), Create(2, 0), Run(0), Create(0, 0), Created(2, 0), Start(2, 0),
+        WatchAll,
+        Run(2),
+        Create(2, 0),
+        Run(0),
+        Create(0, 0),
+        Created(2, 0),
+        Start(2, 0),
     ];
     holds(Containerd, true, &steps);
     holds(CriO, false, &steps);
@@ -87,7 +121,12 @@ fn a_pod_keeps_its_cpus_while_its_sandbox_is_made_anew() {
 #[test]
 fn pods_keep_their_cpus_if_another_cpu_goes_offline_or_is_reserved() {
     for change in [Offline(1), Offline(2), Rules(1), Rules(2)] {
-        let steps = [&container(0)[..], &container(3)[1..], &container(1)[1..], &[Exit(0, 0), Delete(0), change]];
+        let steps = [
+            &container(0)[..],
+            &container(3)[1..],
+            &container(1)[1..],
+            &[Exit(0, 0), Delete(0), change],
+        ];
         holds(Containerd, true, &steps.concat());
     }
 }
