@@ -17,7 +17,9 @@ pub use pinfold_agent_api::{
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
     RulesChangeReport, TakeoverStatus,
 };
-pub use pinfold_daemon::http::{DaemonStatus, Health, HttpLimits, ProbeHandler, serve};
+pub use pinfold_daemon::http::{
+    DaemonStatus, Health, HttpLimits, ProbeHandler, serve, serve_probes,
+};
 
 use pinfold_core::name::PodUid;
 

@@ -319,3 +319,65 @@ fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
 pub(super) fn drift_monitor(config: &CgroupsConfig) -> DriftMonitor {
     DriftMonitor::new(RepairLimits::default(), Some(config.migrate_memory))
 }
+
+#[cfg(test)]
+mod tests {
+    use pinfold_core::device::NoPreference;
+    use pinfold_core::ledger::Rules;
+    use pinfold_core::settings::Settings;
+    use pinfold_journal::{JournalLimits, Timestamp};
+
+    use super::*;
+    use crate::journaled_ledger::JournaledLedger;
+    use crate::node::{KubeletPins, Rulebook, UnknownContainers};
+
+    fn pod(uid: &str, resources: &str) -> pinfold_kube::pod::PodObject {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\nspec:\n  containers:\n  \
+             - {{name: main, resources: {resources}}}\n"
+        );
+        let read = pinfold_kube::pod::read("pod.yaml", text.as_bytes()).expect("a pod");
+        read.value.into_iter().next().expect("a pod")
+    }
+
+    #[test]
+    fn the_newest_allowance_is_sent_and_one_that_was_overtaken_is_sent_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hardware = pinfold_hardware::synthetic::read("4 cores").expect("a machine");
+        let (machine, _) = hardware.machine_within_reach().expect("a machine");
+        let settings = Settings {
+            cpu_policy: "static".to_owned(),
+            reserved_cpu: Some("1".parse().expect("a quantity")),
+            ..Settings::default()
+        };
+        let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
+        let limits = JournalLimits::default();
+        let journaled = JournaledLedger::open(folder.path(), Arc::new(rules), limits);
+        let pins = KubeletPins::default();
+        let unknown = UnknownContainers::Adopt;
+        let mut node = ManagedNode::new(
+            journaled.expect("a journal"),
+            Rulebook::Kubelet,
+            unknown,
+            pins,
+        );
+        let now = Timestamp::UNIX_EPOCH;
+        let shared = node.admit(&pod("shared", "{}"), &mut NoPreference, now);
+        shared.expect("admitted");
+        let held = node.hold("/group", &"shared".into(), &"main".into(), now);
+        held.expect("journaled");
+        let queued = BTreeSet::from(["/group".to_owned(), "/gone".to_owned()]);
+        let sent = newest_updates(&node, queued.clone());
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0].allowance.cpus.to_string(), "0-3");
+        assert!(outdated(&node, &sent).is_empty());
+        let own = pod("own", "{limits: {cpu: 1, memory: 1Mi}}");
+        node.admit(&own, &mut NoPreference, now).expect("admitted");
+        assert_eq!(
+            outdated(&node, &sent),
+            BTreeSet::from(["/group".to_owned()])
+        );
+        let sent = newest_updates(&node, queued);
+        assert_eq!(sent[0].allowance.cpus.to_string(), "0,2-3");
+    }
+}

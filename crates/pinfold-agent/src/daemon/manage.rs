@@ -94,6 +94,7 @@ pub(super) fn run(
         kubelet_policy: Mutex::default(),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
+        journal_problem: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),

@@ -53,6 +53,8 @@ pub(super) struct Service {
     /// Held while a request reads the journal file, so that only one page of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
+    /// The last known error of writing the journal, and whether the journal must be reopened.
+    pub(super) journal_problem: Mutex<Option<(String, bool)>>,
 }
 
 /// The current time.
@@ -514,15 +516,22 @@ impl DaemonStatus for Service {
             let state = "the container runtime is not connected: containers start unpinned";
             not_ready.push(state.to_owned());
         }
-        let node = lock(&self.node);
-        if let Some(why) = node.journaled().write_error() {
-            let which = match node.journaled().is_broken() {
-                true => &mut not_live,
-                false => &mut not_ready,
-            };
-            which.push(format!("journal write failed: {why}"));
+        let mut journal = self
+            .journal_problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A probe does not wait for a decision: while one is made, the last known problem counts.
+        if let Ok(node) = self.node.try_lock() {
+            let error = node.journaled().write_error();
+            let broken = node.journaled().is_broken();
+            *journal = error.map(|error| (format!("journal write failed: {error}"), broken));
         }
-        drop(node);
+        match &*journal {
+            Some((problem, true)) => not_live.push(problem.clone()),
+            Some((problem, false)) => not_ready.push(problem.clone()),
+            None => {}
+        }
+        drop(journal);
         Health {
             not_live,
             not_ready,

@@ -130,3 +130,23 @@ fn pods_keep_their_cpus_if_another_cpu_goes_offline_or_is_reserved() {
         holds(Containerd, true, &steps.concat());
     }
 }
+
+#[test]
+fn the_agent_connects_on_a_full_disk_and_admits_running_pods_when_there_is_space() {
+    for api_server in [false, true] {
+        let steps = [
+            &[Kill][..],
+            &container(0),
+            &[
+                Disk(true),
+                StartAgent,
+                RestartRuntime,
+                WatchAll,
+                Disk(false),
+                Check,
+            ],
+            &container(1)[1..],
+        ];
+        holds(Containerd, api_server, &steps.concat());
+    }
+}
