@@ -1,5 +1,6 @@
 //! Decodes the runtime's requests, calls the plugin's methods, and encodes the responses. No I/O.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use prost::Message;
@@ -66,13 +67,22 @@ impl<'a, P: Plugin> Dispatcher<'a, P> {
         self.runtime.as_ref()
     }
 
-    /// Handles one request and returns the encoded response.
+    /// Handles one request and returns the encoded response. A panic of the plugin fails this request only: without the
+    /// plugin, the runtime would start all further containers unchanged.
     pub(crate) fn handle(
         &mut self,
         service: &str,
         method: &str,
         payload: &[u8],
     ) -> Result<Vec<u8>, Status> {
+        let dispatch = AssertUnwindSafe(|| self.dispatch(service, method, payload));
+        catch_unwind(dispatch).unwrap_or_else(|_| {
+            let error = format!("the plugin panicked while it handled {method}");
+            Err(Status::new(Code::Internal, error))
+        })
+    }
+
+    fn dispatch(&mut self, service: &str, method: &str, payload: &[u8]) -> Result<Vec<u8>, Status> {
         if service != PLUGIN_SERVICE {
             return Err(Status::new(
                 Code::Unimplemented,

@@ -69,6 +69,9 @@ pub struct RuntimeInfo {
 /// plugin that takes longer is dropped, and **containers then start as if it did not exist, with
 /// success reported**: answer from memory.
 ///
+/// A method that panics fails the request, and the session goes on: a plugin must be usable after
+/// a panic.
+///
 /// Only the methods of [`Plugin::events`] are called, besides `configure`, `synchronize` and
 /// `shutdown`. Every method but `events` may be left out.
 pub trait Plugin {

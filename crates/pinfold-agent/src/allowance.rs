@@ -19,6 +19,13 @@ pub struct Allowance {
 pub enum Quota {
     /// The quota of the container's CPU limit.
     AsSpecified,
+    /// This quota: the container had none while it had exclusive CPUs.
+    Limited {
+        /// Microseconds of CPU time per period.
+        quota: u64,
+        /// The period in microseconds.
+        period: u64,
+    },
     /// No quota: the container has exclusive CPUs, and throttling would only slow it down.
     Unlimited,
 }

@@ -11,12 +11,15 @@ mod api;
 pub mod socket;
 
 pub use api::ApiRoutes;
+pub(crate) use api::is_valid_uid;
 pub use pinfold_agent_api::{
     AdmissionResponse, AgentApiError, AgentStatus, ApiErrorKind, ContainerReport, DeviceReport,
     HostMount, JournalPage, MemoryReport, PinResult, PinTarget, PodOutcomeReport, PodReport,
     RulesChangeReport, TakeoverStatus,
 };
-pub use pinfold_daemon::http::{DaemonStatus, Health, HttpLimits, ProbeHandler, serve};
+pub use pinfold_daemon::http::{
+    DaemonStatus, Health, HttpLimits, ProbeHandler, serve, serve_probes,
+};
 
 use pinfold_core::name::PodUid;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{AdmissionResult, Decision};
-use pinfold_core::device::{AdvertisedDevices, PreferredAllocation};
+use pinfold_core::device::{AdvertisedDevices, NoPreference, PreferredAllocation};
 use pinfold_core::ledger::{
     Admission, Change, GrantError, GrantedCpus, Ledger, LedgerError, Rules,
 };
@@ -18,8 +18,8 @@ use pinfold_core::pod::Pod;
 use pinfold_render::{explain, placement};
 
 use pinfold_journal::{
-    Journal, JournalEntry, JournalError, JournalEvent, JournalLimits, JournalPodRecord,
-    JournalSnapshot, PinnedProcess, Timestamp,
+    EntryReader, Journal, JournalEntry, JournalError, JournalEvent, JournalLimits,
+    JournalPodRecord, JournalSnapshot, PinnedProcess, Timestamp,
 };
 
 mod rules_change;
@@ -36,6 +36,8 @@ pub struct JournaledLedger {
     truncated_bytes: u64,
     /// Error of the last compaction of the journal. Compaction is retried after the next change.
     compaction_error: Option<JournalError>,
+    /// Whether compaction waits for [`JournaledLedger::compact`].
+    defers_compaction: bool,
     /// Error of the last journal write.
     write_error: Option<String>,
     /// Makes journal writes fail as on a full disk.
@@ -72,12 +74,9 @@ impl JournaledLedger {
         rules: Arc<Rules>,
         limits: JournalLimits,
     ) -> Result<Self, JournalError> {
-        let (mut journal, history) = Journal::open(folder, limits)?;
-        let (ledger, records, truncated_bytes) = match history {
-            Some(history) => {
-                let ledger = history.ledger(&journal.path())?;
-                (ledger, history.records(), history.truncated_bytes)
-            }
+        let (mut journal, state) = Journal::open(folder, limits)?;
+        let (ledger, records, truncated_bytes) = match state {
+            Some(state) => (state.ledger, state.records, state.truncated_bytes),
             None => {
                 let (ledger, records) = (Ledger::new(rules), BTreeMap::new());
                 journal.write_first_snapshot(snapshot(&ledger, &records, 0))?;
@@ -90,6 +89,7 @@ impl JournaledLedger {
             journal,
             truncated_bytes,
             compaction_error: None,
+            defers_compaction: false,
             write_error: None,
             #[cfg(test)]
             disk_is_full: false,
@@ -149,6 +149,24 @@ impl JournaledLedger {
     #[cfg(test)]
     pub(crate) fn fail_to_write(&mut self, fails: bool) {
         self.disk_is_full = fails;
+    }
+
+    /// Reads the ledger from the journal again, after a panic in the middle of a change.
+    ///
+    /// # Errors
+    /// If the journal cannot be read; the ledger is unchanged then.
+    pub fn reload(&mut self) -> Result<(), JournalError> {
+        let state = self.journal.reread()?;
+        (self.ledger, self.records) = (state.ledger, state.records);
+        Ok(())
+    }
+
+    /// At most `limit` journal entries after the one with this number, to be read later.
+    ///
+    /// # Errors
+    /// If the journal file cannot be opened.
+    pub fn entries_after(&self, number: u64, limit: usize) -> Result<EntryReader, JournalError> {
+        self.journal.entries_after(number, limit)
     }
 
     /// Clears the last write error if the disk has space again.
@@ -257,6 +275,10 @@ impl JournaledLedger {
         message: String,
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
+        let record = JournalPodRecord {
+            granted: true,
+            ..record
+        };
         let change = self.ledger.grant(pod, cpus)?;
         let event = JournalEvent::Admitted(pod.uid.clone());
         let mut entry = self.entry(now, event, message, Some(change));
@@ -265,6 +287,59 @@ impl JournaledLedger {
         self.write(entry)?;
         self.records.insert(pod.uid.clone(), record);
         Ok(())
+    }
+
+    /// Replaces `containers`, which were admitted one by one before the spec of their pod arrived, by the pod as a whole, in
+    /// one journal transaction. Returns false and changes nothing if they would not keep exactly their CPUs.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn join_containers(
+        &mut self,
+        containers: &[PodUid],
+        pod: &Arc<Pod>,
+        record: JournalPodRecord,
+        now: Timestamp,
+    ) -> Result<bool, JournaledLedgerError> {
+        let held = self.ledger.state().cpus().containers();
+        let held = containers.iter().filter_map(|uid| held.get(uid));
+        let held: GrantedCpus = held
+            .flatten()
+            .map(|(name, own)| (name.clone(), own.clone()))
+            .collect();
+        let mut cpus = CpuSet::new();
+        held.values().for_each(|own| cpus |= own);
+        let mut joined = self.ledger.clone();
+        let mut records = self.records.clone();
+        for container in containers {
+            joined.release(container)?;
+            records.remove(container);
+        }
+        let admitted = match cpus.is_empty() {
+            true => joined
+                .admit(pod, &mut NoPreference)
+                .map_err(GrantError::from),
+            false => joined.admit_with_cpus(pod, &cpus, &mut NoPreference),
+        };
+        let is_admitted = admitted.is_ok_and(|admission| admission.decision.is_admitted());
+        let after = joined.state().cpus();
+        let keeps =
+            |(name, own): (&ContainerName, &CpuSet)| after.container(&pod.uid, name) == Some(own);
+        if !is_admitted || joined.exclusive_cpus(&pod.uid) != cpus || !held.iter().all(keeps) {
+            return Ok(false);
+        }
+        records.insert(pod.uid.clone(), record.clone());
+        let message = format!("CPUs {cpus}, which its containers held before its spec arrived");
+        let mut entry = self.entry(now, JournalEvent::Admitted(pod.uid.clone()), message, None);
+        entry.pod_name.clone_from(&pod.name);
+        entry.record = Some(record);
+        let snapshot = snapshot(&joined, &records, entry.number);
+        let written = self.journal.write_with_snapshot(entry, Some(snapshot));
+        self.record_write_result(&written);
+        written?;
+        (self.ledger, self.records) = (joined, records);
+        self.compact_if_needed();
+        Ok(true)
     }
 
     /// Journals the rejection of a `pod` that was rejected without consulting the ledger. `message` is the reason.
@@ -315,9 +390,16 @@ impl JournaledLedger {
     ) -> Result<(), JournaledLedgerError> {
         let target = format!("process {}", pinned.process.pid);
         self.update_record(pod, &pinned.container, &target, now, |record| {
+            let same = |other: &&PinnedProcess| other.process == pinned.process;
+            let before = record.processes.iter().find(same);
+            let mut pinned = pinned.clone();
+            if let Some(before) = before {
+                // It is pinned already: its affinity is the one that the agent set.
+                pinned.affinity = before.affinity.clone();
+            }
             let others = |other: &PinnedProcess| other.process != pinned.process && alive(other);
             record.processes.retain(others);
-            record.processes.push(pinned.clone());
+            record.processes.push(pinned);
         })
     }
 
@@ -426,13 +508,14 @@ impl JournaledLedger {
         now: Timestamp,
     ) -> Result<(), JournaledLedgerError> {
         let message = change.summary();
-        let ledger = change.into_ledger(self.generation())?;
+        let (ledger, records) = change.into_ledger(self.generation())?;
         let entry = self.entry(now, JournalEvent::RulesChanged, message, None);
-        let snapshot = snapshot(&ledger, &self.records, entry.number);
+        let snapshot = snapshot(&ledger, &records, entry.number);
         let written = self.journal.write_with_snapshot(entry, Some(snapshot));
         self.record_write_result(&written);
         written?;
         self.ledger = ledger;
+        self.records = records;
         self.compact_if_needed();
         Ok(())
     }
@@ -495,8 +578,20 @@ impl JournaledLedger {
         self.write_error = written.as_ref().err().map(ToString::to_string);
     }
 
-    /// Compacts the journal if it exceeds its limits. All changes are on disk already, so a failure is only recorded.
+    /// Leaves compaction to [`JournaledLedger::compact`]: the runtime waits while a decision is journaled.
+    pub fn defer_compaction(&mut self) {
+        self.defers_compaction = true;
+    }
+
+    /// Compacts the journal after a change, unless that is deferred.
     fn compact_if_needed(&mut self) {
+        if !self.defers_compaction {
+            self.compact();
+        }
+    }
+
+    /// Compacts the journal if it exceeds its limits. All changes are on disk already, so a failure is only recorded.
+    pub fn compact(&mut self) {
         if self.journal.needs_compaction() {
             let snapshot = snapshot(&self.ledger, &self.records, self.journal.last_number());
             self.compaction_error = self.journal.compact(snapshot).err();

@@ -23,6 +23,7 @@ use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_devices::align::{self, AlignedPod};
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::allowance::Allowance;
 use crate::journaled_ledger::{JournaledLedger, JournaledLedgerError, RulesChange};
@@ -32,11 +33,15 @@ use pinfold_journal::{PinnedProcess, PodOrigin};
 mod admission_counters;
 mod admit;
 mod allowances;
+mod join;
 mod koordinator;
 mod kubelet_pins;
 mod managed_container;
 mod pending_releases;
+mod pod_end;
 mod pod_record;
+mod pod_status;
+mod resize;
 mod synchronize;
 #[cfg(test)]
 mod tests;
@@ -45,6 +50,7 @@ pub use admission_counters::{AdmissionCounters, AlignmentKind};
 pub use koordinator::Koordinator;
 pub use kubelet_pins::KubeletPins;
 pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox};
+pub use pod_status::{NoPodStatus, PodStatus, PodStatusSource};
 pub use synchronize::SyncChange;
 
 /// The rules by which pods are admitted and CPUs assigned.
@@ -77,6 +83,10 @@ pub struct ManagedNode {
     containers: BTreeMap<String, ManagedContainer>,
     /// Sandboxes of pods that run without being admitted: their containers use the shared pool.
     shared_sandboxes: BTreeSet<String>,
+    /// Sandboxes of running pods whose spec has not arrived yet: they are admitted when it does.
+    awaiting_specs: BTreeSet<String>,
+    /// Pods whose containers were admitted one by one and could not be joined when their spec arrived.
+    unjoinable: BTreeSet<PodUid>,
     /// Pods that ended while the journal could not be written; they are released later.
     pending_releases: BTreeSet<PodUid>,
     /// Sequence number of the last update of any container.
@@ -84,6 +94,7 @@ pub struct ManagedNode {
     rejected: u64,
     counters: AdmissionCounters,
     observe_only: bool,
+    pod_status: Arc<dyn PodStatusSource>,
 }
 
 /// A new allowance of a running container.
@@ -174,11 +185,14 @@ impl ManagedNode {
             sandboxes: BTreeMap::new(),
             containers,
             shared_sandboxes: BTreeSet::new(),
+            awaiting_specs: BTreeSet::new(),
+            unjoinable: BTreeSet::new(),
             pending_releases: BTreeSet::new(),
             update_seq: 0,
             rejected: 0,
             counters: AdmissionCounters::default(),
             observe_only: false,
+            pod_status: Arc::new(NoPodStatus),
         };
         // Drift detection compares with these allowances. No update is sent: the cgroups have them already.
         drop(node.updates());
@@ -190,6 +204,13 @@ impl ManagedNode {
     #[must_use]
     pub fn observe_only(mut self) -> Self {
         self.observe_only = true;
+        self
+    }
+
+    /// Sets the source of the state of pods.
+    #[must_use]
+    pub fn with_pod_status(mut self, source: Arc<dyn PodStatusSource>) -> Self {
+        self.pod_status = source;
         self
     }
 
@@ -284,6 +305,7 @@ impl ManagedNode {
         let outcome = self.admit_sandbox(&sandbox, spec, preference, now);
         self.rejected += u64::from(outcome.is_err());
         outcome?;
+        self.awaiting_specs.remove(&sandbox.id);
         self.sandboxes.insert(sandbox.id.clone(), sandbox);
         Ok(self.updates())
     }
@@ -359,10 +381,43 @@ impl ManagedNode {
         Ok((allowance, self.updates()))
     }
 
+    /// Adds a container whose creation the agent missed. One that `runs` and is rejected uses the shared pool. Returns the
+    /// updates of all containers that changed, with its own.
+    ///
+    /// # Errors
+    /// If the container is rejected and does not run yet.
+    pub fn adopt_container(
+        &mut self,
+        container: ManagedContainer,
+        runs: bool,
+        now: Timestamp,
+    ) -> Result<Vec<Update>, AdmitError> {
+        let mut container = match runs {
+            true => self.sync_container(container, &mut NoPreference, now, &mut Vec::new()),
+            false => self.admit_container(container, &mut NoPreference, now)?,
+        };
+        container.sent_allowance = None;
+        self.containers.insert(container.id.clone(), container);
+        Ok(self.updates())
+    }
+
     /// The allowance to restore when another client changes a container through the runtime; `None` if the container is
     /// not pinned.
     pub fn container_allowance(&mut self, id: &str) -> Option<Allowance> {
         self.containers.get(id)?.sent_allowance.clone()
+    }
+
+    /// The update to send when the runtime has created a container: it ignored updates while it was creating it. `None` if
+    /// the allowance has not changed meanwhile.
+    #[must_use]
+    pub fn container_created(&self, id: &str) -> Option<Update> {
+        let container = self.containers.get(id)?;
+        let was_updated = container.update_seq > 0 && !container.started;
+        let allowance = container.sent_allowance.clone().filter(|_| was_updated)?;
+        Some(Update {
+            container: id.to_owned(),
+            allowance,
+        })
     }
 
     /// Records that a container started, which releases what earlier init containers held. Returns the updates of other
@@ -380,6 +435,7 @@ impl ManagedNode {
         };
         self.update_seq = self.update_seq.saturating_add(1);
         container.update_seq = self.update_seq;
+        container.started = true;
         let residents = self.journaled.ledger().state().admitted_pods();
         let resident = residents.get(&container.resident);
         let is_in_spec = resident.is_some_and(|here| here.pod.container(&container.name).is_some());
@@ -409,41 +465,6 @@ impl ManagedNode {
             }
         }
         Ok(self.updates())
-    }
-
-    /// Removes a stopped sandbox, and releases its pod unless the pod has a newer sandbox. Returns the updates of other
-    /// containers.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
-    pub fn stop_pod(
-        &mut self,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Update>, JournaledLedgerError> {
-        let Some(sandbox) = self.sandboxes.remove(id) else {
-            return Ok(Vec::new());
-        };
-        self.shared_sandboxes.remove(id);
-        let removed = self
-            .containers
-            .extract_if(.., |_, container| container.sandbox == id);
-        let mut residents: Vec<PodUid> = removed.map(|(_, container)| container.resident).collect();
-        residents.sort_unstable();
-        residents.dedup();
-        let has_newer_sandbox = self
-            .sandboxes
-            .values()
-            .any(|other| other.uid == sandbox.uid);
-        if !has_newer_sandbox && !residents.contains(&sandbox.uid) {
-            residents.push(sandbox.uid.clone());
-        }
-        residents.retain(|resident| *resident != sandbox.uid || !has_newer_sandbox);
-        let mut outcome = Ok(());
-        for resident in residents {
-            outcome = outcome.and(self.release_resident(&resident, now));
-        }
-        outcome.map(|()| self.updates())
     }
 
     /// Admits a pod that a client of the API declared. It holds its resources until [`ManagedNode::release`].

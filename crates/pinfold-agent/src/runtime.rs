@@ -4,7 +4,7 @@
 //! Updates of other containers are sent from another thread: the runtime accepts no request while it waits for an answer.
 
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use nri::api::{
@@ -29,12 +29,20 @@ pub(crate) use devices::kubelet_devices_of_new_pods;
 pub use devices::{AgentDevices, DeviceSource};
 pub use nri_convert::update;
 
-use nri_convert::{managed_container, resources_of, sandbox, subject};
+use nri_convert::{
+    listed_sandbox, managed_container, resources_of, runtime_resources, sandbox, subject,
+};
 
 /// Source of pod specs.
 pub trait PodSpecSource: Send {
     /// The pod object, waiting up to `wait` for its watch event; `None` if it has not arrived by then.
     fn pod(&self, pod: &PodIdentity, wait: Duration) -> Option<Arc<PodObject>>;
+
+    /// Waits up to `wait` for the first complete list of pods. True if it is there, or if there is no API server.
+    fn wait_for_list(&self, wait: Duration) -> bool {
+        let _ = wait;
+        true
+    }
 }
 
 /// A source without pod specs, for agents without access to the API server.
@@ -76,6 +84,10 @@ pub struct Subject<'a> {
     pub container: Option<&'a str>,
 }
 
+/// The name with which containerd registers plugins.
+const CONTAINERD: &str = "containerd";
+/// How long to wait for the first list of pods when the runtime connects: it drops a plugin after two seconds.
+const POD_LIST_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for the watch event of a pod that has just been bound to this node.
 const POD_SPEC_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -96,6 +108,8 @@ pub struct NriPlugin {
     pub updates: SyncSender<Vec<Update>>,
     /// Returns the current time.
     pub clock: fn() -> Timestamp,
+    /// Whether the connected runtime sends the pid of every sandbox that runs.
+    pub runtime_sends_pids: bool,
 }
 
 impl NriPlugin {
@@ -112,7 +126,11 @@ impl NriPlugin {
             updates.into_iter().partition(Update::is_external);
         self.send_updates(outside);
         match self.pins {
-            true => inside.iter().map(update).collect(),
+            // A failure must not fail the request: the container may have terminated.
+            true => {
+                let updates = inside.iter().map(update);
+                updates.map(ContainerUpdate::ignore_failure).collect()
+            }
             false => Vec::new(),
         }
     }
@@ -135,6 +153,22 @@ impl NriPlugin {
         }
     }
 
+    /// Removes a pod from the device checkpoint if it ended. The runtime may remove an old sandbox long after it created a
+    /// new one for the pod.
+    fn forget_devices(&self, pod: &PodSandbox) {
+        let uid = sandbox(pod).uid;
+        let pod_remains = {
+            let node = lock(&self.node);
+            node.has_pod(&uid) || node.has_sandbox_of(&uid)
+        };
+        if !pod_remains
+            && let DeviceSource::Agent(agent) = &self.devices
+            && let Err(error) = agent.host.remove_pod(&uid)
+        {
+            tracing::warn!(%uid, %error, "device checkpoint update failed");
+        }
+    }
+
     /// Lets a rejected pod run in the shared pool, because another program pins containers.
     fn tolerate_rejected(&self, pod: &PodSandbox, rejected: &AdmitError) {
         self.telemetry
@@ -142,88 +176,8 @@ impl NriPlugin {
         lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
     }
 
-    fn rejection(&self, rejected: &AdmitError) -> EventError {
-        if let AdmitError::Journal(error) = rejected {
-            self.telemetry.record_error(error);
-        }
-        EventError::new(format!("Pinfold: {rejected}"))
-    }
-}
-
-/// Locks the node, also after a panic of another thread: each change of the node is atomic.
-pub(crate) fn lock(node: &Mutex<ManagedNode>) -> MutexGuard<'_, ManagedNode> {
-    node.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Plugin for NriPlugin {
-    fn events(&self) -> Events {
-        Events::of(&[
-            Event::RunPodSandbox,
-            Event::StopPodSandbox,
-            Event::RemovePodSandbox,
-            Event::CreateContainer,
-            Event::StartContainer,
-            Event::PostStartContainer,
-            Event::UpdateContainer,
-            Event::StopContainer,
-            Event::RemoveContainer,
-        ])
-    }
-
-    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), EventError> {
-        self.telemetry.runtime_connected(runtime);
-        Ok(())
-    }
-
-    fn synchronize(
-        &mut self,
-        pods: Vec<PodSandbox>,
-        containers: Vec<Container>,
-    ) -> Result<Vec<ContainerUpdate>, EventError> {
-        let sandboxes: Vec<Sandbox> = pods.iter().map(sandbox).collect();
-        let alive = |container: &&Container| container.state() != ContainerState::Stopped;
-        let managed = containers.iter().filter(alive).filter_map(|container| {
-            let is_parent = |sandbox: &&Sandbox| sandbox.id == container.pod_sandbox_id;
-            Some(managed_container(
-                container,
-                sandboxes.iter().find(is_parent)?,
-            ))
-        });
-        let managed: Vec<ManagedContainer> = managed.collect();
-        let with_spec = |sandbox: Sandbox| {
-            let pod = self.pod_specs.pod(&sandbox.identity(), Duration::ZERO);
-            (sandbox, pod)
-        };
-        let pods: Vec<_> = sandboxes.into_iter().map(with_spec).collect();
-        let kubelet_devices = self.kubelet_devices_of_new_pods(&pods);
-        let now = (self.clock)();
-        let outcome = match &self.devices {
-            DeviceSource::Agent(agent) => {
-                lock(&self.node).synchronize(pods, managed, &mut agent.host.preferences(), now)
-            }
-            _ => lock(&self.node).synchronize_with_kubelet_devices(
-                pods,
-                managed,
-                kubelet_devices,
-                now,
-            ),
-        };
-        self.telemetry.node_changed();
-        match outcome {
-            Ok((updates, sync_changes)) => {
-                for change in &sync_changes {
-                    self.telemetry.record_sync_change(change);
-                }
-                Ok(self.update_response(updates))
-            }
-            Err(error) => {
-                self.telemetry.record_error(&error);
-                Err(EventError::new(error.to_string()))
-            }
-        }
-    }
-
-    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+    /// Admits the pod of a sandbox.
+    fn admit_sandbox(&self, pod: &PodSandbox) -> Result<(), EventError> {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let spec = self.pod_specs.pod(&sandbox.identity(), POD_SPEC_TIMEOUT);
@@ -243,7 +197,7 @@ impl Plugin for NriPlugin {
         self.telemetry
             .record_decision(&subject(pod, None), outcome.as_ref().err(), took);
         let updates = match outcome {
-            Err(rejected @ AdmitError::Rules { .. }) if !self.pins => {
+            Err(rejected) if !self.pins => {
                 self.tolerate_rejected(pod, &rejected);
                 return Ok(());
             }
@@ -254,26 +208,163 @@ impl Plugin for NriPlugin {
         Ok(())
     }
 
-    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
-        let uid = sandbox(pod).uid;
-        let (released, pod_remains) = {
-            let mut node = lock(&self.node);
-            let released = node.stop_pod(&pod.id, (self.clock)());
-            // The runtime may remove an old sandbox long after it created a new one for the pod.
-            let pod_remains = node.has_pod(&uid) || node.has_sandbox_of(&uid);
-            (released, pod_remains)
-        };
-        if !pod_remains
-            && let DeviceSource::Agent(agent) = &self.devices
-            && let Err(error) = agent.host.remove_pod(&uid)
-        {
-            tracing::warn!(%uid, %error, "device checkpoint update failed");
+    /// Admits the pod of a sandbox for which no `RunPodSandbox` event arrived: the agent was not connected then.
+    fn ensure_sandbox(&self, pod: &PodSandbox) -> Result<(), EventError> {
+        let is_known = lock(&self.node).sandbox(&pod.id).is_some();
+        match is_known {
+            true => Ok(()),
+            false => self.admit_sandbox(pod),
         }
+    }
+
+    /// Does what was pending: releases pods that ended, and admits pods whose spec has arrived.
+    fn settle(&self) {
+        let settled = lock(&self.node).release_pending((self.clock)());
+        match settled {
+            Ok(None) => {}
+            Ok(Some(updates)) => {
+                self.telemetry.node_changed();
+                self.send_updates(updates);
+            }
+            Err(error) => self.telemetry.record_error(&error),
+        }
+    }
+
+    /// Adds a container whose `CreateContainer` event did not arrive, because the agent connected while the runtime was
+    /// creating it. One that `runs` cannot be rejected: it uses the shared pool instead.
+    fn adopt_container(
+        &self,
+        pod: &PodSandbox,
+        container: &Container,
+        runs: bool,
+    ) -> Result<(), EventError> {
+        if lock(&self.node).container(&container.id).is_some() {
+            return Ok(());
+        }
+        self.settle();
+        let sandboxed = self.ensure_sandbox(pod);
+        if sandboxed.is_err() && runs {
+            lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
+        } else {
+            sandboxed?;
+        }
+        let managed = managed_container(container, &sandbox(pod));
+        let now = (self.clock)();
+        let adopted = lock(&self.node).adopt_container(managed, runs, now);
+        let subject = subject(pod, Some(&container.name));
+        self.telemetry
+            .record_decision(&subject, adopted.as_ref().err(), Duration::ZERO);
+        let updates = match adopted {
+            Err(rejected) if self.pins => return Err(self.rejection(&rejected)),
+            Err(_) => Vec::new(),
+            Ok(updates) => updates,
+        };
+        self.telemetry.node_changed();
+        self.send_updates(updates);
+        Ok(())
+    }
+
+    fn rejection(&self, rejected: &AdmitError) -> EventError {
+        if let AdmitError::Journal(error) = rejected {
+            self.telemetry.record_error(error);
+        }
+        EventError::new(format!("Pinfold: {rejected}"))
+    }
+}
+
+/// Locks the node. After a panic in the middle of a change, the ledger is read from the journal again.
+pub(crate) fn lock(node: &Mutex<ManagedNode>) -> MutexGuard<'_, ManagedNode> {
+    node.lock().unwrap_or_else(|poisoned| {
+        let mut locked = poisoned.into_inner();
+        if let Err(error) = locked.journaled_mut().reload() {
+            tracing::error!(%error, "reading the journal after a panic failed");
+        }
+        node.clear_poison();
+        locked
+    })
+}
+
+impl Plugin for NriPlugin {
+    fn events(&self) -> Events {
+        Events::of(&[
+            Event::RunPodSandbox,
+            Event::StopPodSandbox,
+            Event::RemovePodSandbox,
+            Event::CreateContainer,
+            Event::PostCreateContainer,
+            Event::StartContainer,
+            Event::PostStartContainer,
+            Event::UpdateContainer,
+            Event::UpdatePodSandbox,
+            Event::StopContainer,
+            Event::RemoveContainer,
+        ])
+    }
+
+    fn configure(&mut self, runtime: &RuntimeInfo) -> Result<(), EventError> {
+        self.telemetry.runtime_connected(runtime);
+        self.runtime_sends_pids = runtime.name == CONTAINERD;
+        Ok(())
+    }
+
+    fn synchronize(
+        &mut self,
+        pods: Vec<PodSandbox>,
+        containers: Vec<Container>,
+    ) -> Result<Vec<ContainerUpdate>, EventError> {
+        let pids = self.runtime_sends_pids;
+        let sandboxes: Vec<Sandbox> = pods.iter().map(|pod| listed_sandbox(pod, pids)).collect();
+        self.pod_specs.wait_for_list(POD_LIST_TIMEOUT);
+        let alive = |container: &&Container| container.state() != ContainerState::Stopped;
+        let managed = containers.iter().filter(alive).filter_map(|container| {
+            let is_parent = |sandbox: &&Sandbox| sandbox.id == container.pod_sandbox_id;
+            Some(managed_container(
+                container,
+                sandboxes.iter().find(is_parent)?,
+            ))
+        });
+        let managed: Vec<ManagedContainer> = managed.collect();
+        let with_spec = |sandbox: Sandbox| {
+            let pod = self.pod_specs.pod(&sandbox.identity(), Duration::ZERO);
+            (sandbox, pod)
+        };
+        let pods: Vec<_> = sandboxes.into_iter().map(with_spec).collect();
+        let kubelet_devices = self.kubelet_devices_of_new_pods(&pods);
+        let now = (self.clock)();
+        let (updates, sync_changes) = match &self.devices {
+            DeviceSource::Agent(agent) => {
+                lock(&self.node).synchronize(pods, managed, &mut agent.host.preferences(), now)
+            }
+            _ => lock(&self.node).synchronize_with_kubelet_devices(
+                pods,
+                managed,
+                kubelet_devices,
+                now,
+            ),
+        };
+        self.telemetry.node_changed();
+        for change in &sync_changes {
+            self.telemetry.record_sync_change(change);
+        }
+        Ok(self.update_response(updates))
+    }
+
+    fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+        self.settle();
+        self.admit_sandbox(pod)
+    }
+
+    fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+        let released = lock(&self.node).stop_pod(&pod.id, (self.clock)());
+        self.forget_devices(pod);
         self.release_response(released)
     }
 
     fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
-        self.stop_pod_sandbox(pod)
+        let uid = sandbox(pod).uid;
+        let released = lock(&self.node).remove_pod(&pod.id, &uid, (self.clock)());
+        self.forget_devices(pod);
+        self.release_response(released)
     }
 
     fn create_container(
@@ -282,6 +373,8 @@ impl Plugin for NriPlugin {
         container: &Container,
     ) -> Result<CreateContainerResponse, EventError> {
         let start = Instant::now();
+        self.settle();
+        self.ensure_sandbox(pod)?;
         let managed = managed_container(container, &sandbox(pod));
         let (uid, name) = (managed.pod.clone(), managed.name.clone());
         let now = (self.clock)();
@@ -295,7 +388,7 @@ impl Plugin for NriPlugin {
         self.telemetry
             .record_decision(&subject, outcome.as_ref().err(), start.elapsed());
         let (allowance, others) = match outcome {
-            Err(AdmitError::Rules { .. }) if !self.pins => (None, Vec::new()),
+            Err(_) if !self.pins => (None, Vec::new()),
             outcome => outcome.map_err(|rejected| self.rejection(&rejected))?,
         };
         self.telemetry.node_changed();
@@ -318,11 +411,23 @@ impl Plugin for NriPlugin {
         })
     }
 
+    fn post_create_container(
+        &mut self,
+        pod: &PodSandbox,
+        container: &Container,
+    ) -> Result<(), EventError> {
+        self.adopt_container(pod, container, false)?;
+        let update = lock(&self.node).container_created(&container.id);
+        self.send_updates(update.into_iter().collect());
+        Ok(())
+    }
+
     fn start_container(
         &mut self,
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        self.adopt_container(pod, container, false)?;
         if let DeviceSource::Agent(agent) = &self.devices {
             agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
         }
@@ -331,9 +436,10 @@ impl Plugin for NriPlugin {
 
     fn post_start_container(
         &mut self,
-        _: &PodSandbox,
+        pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        self.adopt_container(pod, container, true)?;
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
         // The quota of the pod's cgroup can only be removed now that the cgroup exists.
@@ -349,20 +455,48 @@ impl Plugin for NriPlugin {
 
     fn update_container(
         &mut self,
-        _: &PodSandbox,
+        pod: &PodSandbox,
         container: &Container,
-        _: &LinuxResources,
+        wanted: &LinuxResources,
     ) -> Result<UpdateContainerResponse, EventError> {
-        let allowance = lock(&self.node).container_allowance(&container.id);
-        let allowance = allowance.filter(|_| self.pins);
+        let resized = lock(&self.node).resize_container(&container.id, &runtime_resources(wanted));
+        let allowance = match resized {
+            Err(rejected) if self.pins => {
+                let subject = subject(pod, Some(&container.name));
+                self.telemetry
+                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                return Err(self.rejection(&rejected));
+            }
+            Err(_) => None,
+            Ok(allowance) => allowance.filter(|_| self.pins),
+        };
         let updates = allowance.map(|allowance| {
             let container = container.id.clone();
             update(&Update {
                 container,
                 allowance,
             })
+            .ignore_failure()
         });
         Ok(updates.into_iter().collect::<Vec<_>>().into())
+    }
+
+    fn update_pod_sandbox(
+        &mut self,
+        pod: &PodSandbox,
+        _: &LinuxResources,
+        wanted: &LinuxResources,
+    ) -> Result<(), EventError> {
+        let resized = lock(&self.node).resize_pod(&pod.id, &runtime_resources(wanted));
+        match resized {
+            Err(rejected) if self.pins => {
+                let subject = subject(pod, None);
+                self.telemetry
+                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                Err(self.rejection(&rejected))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn stop_container(
@@ -386,5 +520,7 @@ impl Plugin for NriPlugin {
     }
 }
 
+#[cfg(test)]
+mod histories;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ mod change;
 mod grant;
 #[cfg(test)]
 mod growth;
+mod keep;
 mod occupancy;
 mod providers;
 mod release;

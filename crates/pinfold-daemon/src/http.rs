@@ -5,4 +5,6 @@ mod server;
 
 pub use hyper::{Method, StatusCode};
 pub use probe_handler::{DaemonStatus, Health, ProbeHandler};
-pub use server::{Handler, HttpLimits, HttpRequest, HttpResponse, HttpVersion, Listener, serve};
+pub use server::{
+    Handler, HttpLimits, HttpRequest, HttpResponse, HttpVersion, Listener, serve, serve_probes,
+};

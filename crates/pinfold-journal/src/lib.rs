@@ -24,13 +24,14 @@ mod line;
 mod pod_record;
 mod preallocation;
 mod read;
+mod scan;
 mod write;
 
 pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
 pub use jiff::Timestamp;
 pub use pod_record::{JournalPodRecord, PinnedProcess, PodOrigin};
-pub use read::JournalHistory;
+pub use read::{EntryReader, JournalHistory, JournalState};
 
 /// Name of the journal file in its folder.
 pub const FILE: &str = "journal";
@@ -48,7 +49,7 @@ impl Default for JournalLimits {
     fn default() -> Self {
         Self {
             entries: 20_000,
-            bytes: 32 << 20,
+            bytes: 16 << 20,
         }
     }
 }
@@ -82,7 +83,7 @@ struct LineSpan {
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is created if it does not exist. A new journal has no history (`None`) and
+    /// Opens the journal in `folder`, which is created if it does not exist. A new journal has no state (`None`) and
     /// must be given a [`JournalSnapshot`] first.
     ///
     /// # Errors
@@ -90,8 +91,19 @@ impl Journal {
     pub fn open(
         folder: &Path,
         limits: JournalLimits,
-    ) -> Result<(Self, Option<JournalHistory>), JournalError> {
+    ) -> Result<(Self, Option<JournalState>), JournalError> {
         write::open(folder, limits)
+    }
+
+    /// Reads the state of the journal from its file again.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn reread(&self) -> Result<JournalState, JournalError> {
+        let path = self.path();
+        let file = File::open(&path).map_err(|error| JournalError::file("open", &path, error))?;
+        let state = read::replay(&path, &file)?.state;
+        state.ok_or_else(|| JournalError::damaged(&path, "it has no snapshot"))
     }
 
     /// Number of the last entry. It increases with every entry.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerName;
 use pinfold_standalone::process::{Process, boot};
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,10 @@ use serde::{Deserialize, Serialize};
 pub struct JournalPodRecord {
     /// The source through which the pod was admitted.
     pub origin: PodOrigin,
+    /// Whether its CPUs were chosen by another program or by rules that the ledger does not have. The ledger cannot choose
+    /// them again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub granted: bool,
     /// The labels that placement depends on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -35,6 +40,9 @@ pub struct PinnedProcess {
     pub boot: String,
     /// The container whose CPUs it is pinned to.
     pub container: ContainerName,
+    /// Its CPU affinity before, which is restored when the pod is released.
+    #[serde(default)]
+    pub affinity: CpuSet,
 }
 
 impl PinnedProcess {
@@ -45,6 +53,7 @@ impl PinnedProcess {
             process: Process::find(pid)?,
             boot: boot(),
             container,
+            affinity: affinity(pid),
         })
     }
 
@@ -53,6 +62,15 @@ impl PinnedProcess {
     pub fn is_alive(&self) -> bool {
         self.process.is_alive() && self.boot == boot()
     }
+}
+
+/// The CPU affinity of a process; empty if it cannot be read.
+fn affinity(pid: u32) -> CpuSet {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.and_then(|list| list.trim().parse().ok())
+        .unwrap_or_default()
 }
 
 /// The source through which a pod was admitted. It determines when the pod is released.

@@ -66,11 +66,3 @@ fn write_blank(file: &File, from: u64, end: u64) -> io::Result<()> {
     }
     Ok(())
 }
-
-/// The written part of a file, without preallocated space.
-pub(super) fn strip(bytes: &[u8]) -> &[u8] {
-    let blank = bytes.iter().rev().take_while(|&&byte| byte == b'\n');
-    // One line break belongs to the last line.
-    let preallocated = blank.count().saturating_sub(1);
-    &bytes[..bytes.len() - preallocated]
-}

@@ -2,21 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 
 use super::entry::{JournalEntry, JournalEvent, JournalSnapshot, JournalTransaction};
-use super::{JournalError, JournalPodRecord, LineSpan, line, preallocation};
+use super::scan::{self, ScanEnd};
+use super::{JournalError, JournalPodRecord, LineSpan, line};
 
 /// The format version that is written.
 pub(super) const VERSION: u64 = 1;
 /// Start of the first line, before the version.
 const MAGIC: &str = "pinfold-journal ";
-/// Largest file that is read. Journals stay far smaller because of their limits.
-const MAX_BYTES: u64 = 1 << 30;
 
 /// The content of a journal.
 #[derive(Clone, Debug)]
@@ -27,8 +26,47 @@ pub struct JournalHistory {
     pub snapshot: JournalSnapshot,
     /// Bytes of an incomplete transaction at the end, whose change was never reported as done.
     pub truncated_bytes: u64,
-    pub(super) lines: Vec<LineSpan>,
-    pub(super) length: u64,
+}
+
+/// The state of a node at the end of its journal.
+#[derive(Clone, Debug)]
+pub struct JournalState {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// The records of the pods that the ledger holds.
+    pub records: BTreeMap<PodUid, JournalPodRecord>,
+    /// Bytes of an incomplete transaction at the end, whose change was never reported as done.
+    pub truncated_bytes: u64,
+}
+
+/// Entries of a journal that are read when they are needed.
+#[derive(Debug)]
+pub struct EntryReader {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    pub(super) spans: Vec<LineSpan>,
+}
+
+impl EntryReader {
+    /// Reads the entries.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is damaged.
+    pub fn read(&self) -> Result<Vec<JournalEntry>, JournalError> {
+        let mut entries = Vec::new();
+        for span in &self.spans {
+            let mut bytes = vec![0; usize::try_from(span.length).unwrap_or(0)];
+            let read = self.file.read_exact_at(&mut bytes, span.start);
+            read.map_err(|error| JournalError::file("read", &self.path, error))?;
+            let damaged =
+                || JournalError::damaged(&self.path, "an entry does not match its checksum");
+            let json = bytes.strip_suffix(b"\n").and_then(line::check);
+            let transaction: JournalTransaction =
+                serde_json::from_slice(json.ok_or_else(damaged)?).map_err(|_| damaged())?;
+            entries.extend(transaction.entry);
+        }
+        Ok(entries)
+    }
 }
 
 impl JournalHistory {
@@ -38,7 +76,20 @@ impl JournalHistory {
     /// If it cannot be read, is damaged or of a later version.
     pub fn read(path: &Path) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(|error| JournalError::file("open", path, error))?;
-        parse(path, preallocation::strip(&bytes(path, &file)?))
+        let (mut entries, mut snapshot) = (Vec::new(), None);
+        let mut order = EntryOrder::default();
+        let end = scan::scan(path, &file, |scanned| {
+            order.check(path, &scanned)?;
+            entries.extend(scanned.transaction.entry);
+            snapshot = scanned.transaction.snapshot.or(snapshot.take());
+            Ok(())
+        })?;
+        let snapshot = snapshot.ok_or_else(|| no_snapshot(path))?;
+        Ok(Self {
+            entries,
+            snapshot,
+            truncated_bytes: end.truncated_bytes,
+        })
     }
 
     /// Number of the last entry.
@@ -53,23 +104,13 @@ impl JournalHistory {
     /// # Errors
     /// If an entry does not fit the state before it, or the audit fails. `path` is named in the message.
     pub fn ledger(&self, path: &Path) -> Result<Ledger, JournalError> {
-        let rules = self.snapshot.rules();
-        let rules = rules.map_err(|error| JournalError::damaged(path, error))?;
-        let ledger = Ledger::from_journal(rules.into(), self.snapshot.state.clone());
-        let mut ledger = ledger.map_err(|finding| JournalError::damaged(path, finding))?;
+        let mut ledger = ledger_of(path, &self.snapshot)?;
         let start = self.snapshot.number;
         for entry in self.entries.iter().filter(|entry| entry.number > start) {
-            let Some(change) = &entry.change else {
-                continue;
-            };
-            ledger.apply(change).map_err(|conflict| {
-                JournalError::damaged(path, format!("entry {}: {conflict}", entry.number))
-            })?;
+            apply(path, entry, &mut ledger)?;
         }
-        match ledger.audit().first() {
-            Some(finding) => Err(JournalError::damaged(path, finding)),
-            None => Ok(ledger),
-        }
+        audited(path, &ledger)?;
+        Ok(ledger)
     }
 
     /// The records of the pods that the rebuilt ledger holds.
@@ -78,25 +119,9 @@ impl JournalHistory {
         let mut records = self.snapshot.records.clone();
         let start = self.snapshot.number;
         for entry in self.entries.iter().filter(|entry| entry.number > start) {
-            match (&entry.event, &entry.record) {
-                (JournalEvent::Admitted(pod) | JournalEvent::Pinned(pod, _), Some(record)) => {
-                    drop(records.insert(pod.clone(), record.clone()));
-                }
-                (JournalEvent::Released(pod), _) => drop(records.remove(pod)),
-                _ => {}
-            }
+            update_records(entry, &mut records);
         }
         records
-    }
-}
-
-pub(super) fn bytes(path: &Path, file: &File) -> Result<Vec<u8>, JournalError> {
-    let mut bytes = Vec::new();
-    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| JournalError::file("read", path, error))?;
-    match bytes.len() as u64 > MAX_BYTES {
-        true => Err(JournalError::damaged(path, "it is larger than 1 GiB")),
-        false => Ok(bytes),
     }
 }
 
@@ -105,64 +130,129 @@ pub(super) fn header() -> String {
     format!("{MAGIC}{VERSION}\n")
 }
 
-pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<JournalHistory, JournalError> {
-    let mut at = check_header(path, bytes)?;
-    let (mut entries, mut lines): (Vec<JournalEntry>, Vec<LineSpan>) = (Vec::new(), Vec::new());
-    let mut snapshot: Option<JournalSnapshot> = None;
-    let mut number = 1;
-    while let Some(length) = bytes[at..].iter().position(|&byte| byte == b'\n') {
-        number += 1;
-        let Some(json) = line::check(&bytes[at..at + length]) else {
-            break;
-        };
-        let broken =
-            |problem: String| JournalError::damaged(path, format!("line {number}: {problem}"));
-        let transaction: JournalTransaction =
-            serde_json::from_slice(json).map_err(|error| broken(error.to_string()))?;
-        if let Some(entry) = transaction.entry {
-            let before = entries.last().map(|entry| entry.number);
-            let before = before.or(snapshot.as_ref().map(|snapshot| snapshot.number));
-            if before.is_some_and(|before| before.checked_add(1) != Some(entry.number)) {
-                return Err(broken(format!("entry {} is out of order", entry.number)));
+/// A journal that was read from its beginning to its end.
+pub(super) struct Replayed {
+    /// `None` if the journal has only its header: the agent that created it stopped before it wrote a snapshot.
+    pub(super) state: Option<JournalState>,
+    pub(super) last_number: u64,
+    pub(super) lines: Vec<LineSpan>,
+    pub(super) end: ScanEnd,
+}
+
+/// Rebuilds the ledger while the journal is read, without keeping its entries, and audits it.
+///
+/// # Errors
+/// If the journal is damaged, or an entry does not fit the state before it.
+pub(super) fn replay(path: &Path, file: &File) -> Result<Replayed, JournalError> {
+    let mut state: Option<(Ledger, BTreeMap<PodUid, JournalPodRecord>)> = None;
+    let mut lines = Vec::new();
+    let mut order = EntryOrder::default();
+    let end = scan::scan(path, file, |scanned| {
+        order.check(path, &scanned)?;
+        let JournalTransaction { entry, snapshot } = scanned.transaction;
+        if let Some(entry) = entry {
+            lines.push(scanned.span);
+            if let Some((ledger, records)) = &mut state {
+                apply(path, &entry, ledger)?;
+                update_records(&entry, records);
             }
-            lines.push(LineSpan {
-                start: at as u64,
-                length: length as u64 + 1,
-            });
-            entries.push(entry);
         }
-        if let Some(new) = transaction.snapshot {
-            let last = entries.last().map(|entry| entry.number);
-            if last.is_some_and(|last| last != new.number) {
-                return Err(broken(format!("snapshot {} is out of order", new.number)));
-            }
-            snapshot = Some(new);
+        if let Some(snapshot) = snapshot {
+            let ledger = ledger_of(path, &snapshot)?;
+            state = Some((ledger, snapshot.records));
         }
-        at += length + 1;
-    }
-    let rest = &bytes[at..];
-    if has_valid_line(rest) {
-        let problem =
-            format!("the checksum of line {number} does not match, but later lines are valid");
-        return Err(JournalError::damaged(path, problem));
-    }
-    let snapshot = snapshot.ok_or_else(|| JournalError::damaged(path, "it has no snapshot"))?;
-    Ok(JournalHistory {
-        entries,
-        snapshot,
-        truncated_bytes: rest.len() as u64,
+        Ok(())
+    })?;
+    let state = match state {
+        None if lines.is_empty() && end.truncated_bytes == 0 => None,
+        None => return Err(no_snapshot(path)),
+        Some((ledger, records)) => {
+            audited(path, &ledger)?;
+            let truncated_bytes = end.truncated_bytes;
+            Some(JournalState {
+                ledger,
+                records,
+                truncated_bytes,
+            })
+        }
+    };
+    Ok(Replayed {
+        state,
+        last_number: order.last.unwrap_or(0),
         lines,
-        length: at as u64,
+        end,
     })
 }
 
-/// Whether any line after the first has a matching checksum.
-fn has_valid_line(bytes: &[u8]) -> bool {
-    let mut lines = bytes.split(|&byte| byte == b'\n').skip(1);
-    lines.any(|line| line::check(line).is_some())
+/// Checks that the numbers of entries and snapshots follow each other.
+#[derive(Default)]
+struct EntryOrder {
+    last: Option<u64>,
 }
 
-fn check_header(path: &Path, bytes: &[u8]) -> Result<usize, JournalError> {
+impl EntryOrder {
+    fn check(&mut self, path: &Path, scanned: &scan::Scanned) -> Result<(), JournalError> {
+        let broken = |what: &str, number: u64| {
+            let problem = format!("line {}: {what} {number} is out of order", scanned.line);
+            Err(JournalError::damaged(path, problem))
+        };
+        if let Some(entry) = &scanned.transaction.entry {
+            if self
+                .last
+                .is_some_and(|last| last.checked_add(1) != Some(entry.number))
+            {
+                return broken("entry", entry.number);
+            }
+            self.last = Some(entry.number);
+        }
+        if let Some(snapshot) = &scanned.transaction.snapshot {
+            if self.last.is_some_and(|last| last != snapshot.number) {
+                return broken("snapshot", snapshot.number);
+            }
+            self.last = Some(snapshot.number);
+        }
+        Ok(())
+    }
+}
+
+fn no_snapshot(path: &Path) -> JournalError {
+    JournalError::damaged(path, "it has no snapshot")
+}
+
+fn ledger_of(path: &Path, snapshot: &JournalSnapshot) -> Result<Ledger, JournalError> {
+    let rules = snapshot.rules();
+    let rules = rules.map_err(|error| JournalError::damaged(path, error))?;
+    let ledger = Ledger::from_journal(rules.into(), snapshot.state.clone());
+    ledger.map_err(|finding| JournalError::damaged(path, finding))
+}
+
+fn apply(path: &Path, entry: &JournalEntry, ledger: &mut Ledger) -> Result<(), JournalError> {
+    let Some(change) = &entry.change else {
+        return Ok(());
+    };
+    ledger.apply(change).map_err(|conflict| {
+        JournalError::damaged(path, format!("entry {}: {conflict}", entry.number))
+    })
+}
+
+fn audited(path: &Path, ledger: &Ledger) -> Result<(), JournalError> {
+    match ledger.audit().first() {
+        Some(finding) => Err(JournalError::damaged(path, finding)),
+        None => Ok(()),
+    }
+}
+
+fn update_records(entry: &JournalEntry, records: &mut BTreeMap<PodUid, JournalPodRecord>) {
+    match (&entry.event, &entry.record) {
+        (JournalEvent::Admitted(pod) | JournalEvent::Pinned(pod, _), Some(record)) => {
+            drop(records.insert(pod.clone(), record.clone()));
+        }
+        (JournalEvent::Released(pod), _) => drop(records.remove(pod)),
+        _ => {}
+    }
+}
+
+pub(super) fn check_header(path: &Path, bytes: &[u8]) -> Result<usize, JournalError> {
     let end = bytes.iter().take(64).position(|&byte| byte == b'\n');
     let found = end
         .and_then(|end| std::str::from_utf8(&bytes[..end]).ok())

@@ -5,15 +5,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use super::entry::{JournalEntry, JournalSnapshot, JournalTransaction};
-use super::preallocation::{self, Preallocation};
-use super::{
-    FILE, Journal, JournalError, JournalHistory, JournalLimits, LineSpan, file, line, read,
-};
+use super::preallocation::Preallocation;
+use super::read::{EntryReader, JournalState, Replayed};
+use super::{FILE, Journal, JournalError, JournalLimits, LineSpan, file, line, read};
 
 pub(super) fn open(
     folder: &Path,
     limits: JournalLimits,
-) -> Result<(Journal, Option<JournalHistory>), JournalError> {
+) -> Result<(Journal, Option<JournalState>), JournalError> {
     file::make_folder(folder)?;
     let lock = file::lock(folder)?;
     let path = folder.join(FILE);
@@ -22,39 +21,38 @@ pub(super) fn open(
         file::replace(&path, read::header().as_bytes())?;
     }
     let open = file::open(&path, OpenOptions::new().read(true).write(true))?;
-    let bytes = read::bytes(&path, &open)?;
-    let preallocation = Preallocation::up_to(bytes.len() as u64);
-    let bytes = preallocation::strip(&bytes);
+    let Replayed {
+        state,
+        last_number,
+        lines,
+        end,
+    } = read::replay(&path, &open)?;
+    let file_length = open.metadata().map(|found| found.len());
+    let file_length = file_length.map_err(|error| JournalError::file("read", &path, error))?;
     let mut journal = Journal {
         folder: folder.to_owned(),
         file: open,
         limits,
-        lines: Vec::new(),
-        length: bytes.len() as u64,
-        preallocation,
+        lines,
+        length: end.length,
+        preallocation: Preallocation::up_to(file_length),
         compacted_length: 0,
-        last_number: 0,
+        last_number,
         broken: false,
         _lock: lock,
     };
-    // Only the header: the agent that created the file stopped before it wrote a snapshot.
-    if bytes == read::header().as_bytes() {
-        return Ok((journal, None));
-    }
-    let mut history = read::parse(&path, bytes)?;
-    if history.truncated_bytes > 0 {
-        let at = usize::try_from(history.length).unwrap_or(usize::MAX);
-        let aside = folder.join(format!("truncated-after-{}", history.last_number()));
-        file::replace(&aside, bytes.get(at..).unwrap_or_default())?;
-        let cut = journal.file.set_len(history.length);
+    if end.truncated_bytes > 0 {
+        let mut rest = vec![0; usize::try_from(end.truncated_bytes).unwrap_or(0)];
+        let read = journal.file.read_exact_at(&mut rest, end.length);
+        read.map_err(|error| JournalError::file("read", &path, error))?;
+        let aside = folder.join(format!("truncated-after-{last_number}"));
+        file::replace(&aside, &rest)?;
+        let cut = journal.file.set_len(end.length);
         let cut = cut.and_then(|()| journal.file.sync_all());
         cut.map_err(|error| JournalError::file("truncate", &path, error))?;
-        journal.preallocation.truncate(history.length);
+        journal.preallocation.truncate(end.length);
     }
-    journal.length = history.length;
-    journal.last_number = history.last_number();
-    journal.lines = std::mem::take(&mut history.lines);
-    Ok((journal, Some(history)))
+    Ok((journal, state))
 }
 
 impl Journal {
@@ -123,6 +121,21 @@ impl Journal {
         }
         self.length += more;
         Ok(())
+    }
+
+    /// At most `limit` entries after the one with this number, to be read later: the journal may be written meanwhile.
+    ///
+    /// # Errors
+    /// If the file cannot be opened once more.
+    pub fn entries_after(&self, number: u64, limit: usize) -> Result<EntryReader, JournalError> {
+        let path = self.path();
+        let file = self.file.try_clone();
+        let file = file.map_err(|error| JournalError::file("open", &path, error))?;
+        let before = self.last_number.saturating_sub(self.lines.len() as u64);
+        let skipped = usize::try_from(number.saturating_sub(before)).unwrap_or(usize::MAX);
+        let spans = self.lines.iter().skip(skipped).take(limit).copied();
+        let spans = spans.collect();
+        Ok(EntryReader { path, file, spans })
     }
 
     /// Checks after a failed write whether the disk has space again, by writing and removing a small file.

@@ -249,7 +249,7 @@ fn a_plugin_updates_containers_at_any_time_except_inside_an_event() {
 }
 
 #[test]
-fn a_panic_of_the_plugin_ends_the_session_and_nothing_hangs() {
+fn a_panic_of_the_plugin_fails_its_request_and_the_session_goes_on() {
     let recorder = Recorder {
         on_create: Box::new(|_, _| panic!("a defect of the plugin")),
         ..Recorder::default()
@@ -260,9 +260,15 @@ fn a_panic_of_the_plugin_ends_the_session_and_nothing_hangs() {
         pod: Some(pod("p")),
         container: Some(container("c")),
     };
-    runtime.ask("CreateContainer", &request, 0);
-    assert!(running.thread.join().is_err());
-    assert_eq!(running.handle.state(), ConnectionState::Stopped);
+    for _ in 0..2 {
+        let outcome = runtime.call::<CreateContainerResponse>("CreateContainer", &request);
+        let failed = outcome.unwrap_err();
+        assert_eq!(failed.code(), Code::Internal);
+        assert!(format!("{failed:?}").contains("panicked while it handled CreateContainer"));
+    }
+    assert!(running.handle.state().is_connected());
+    drop(runtime);
+    running.end().unwrap();
 }
 
 #[test]

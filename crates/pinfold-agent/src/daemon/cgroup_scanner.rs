@@ -77,23 +77,18 @@ impl CgroupScanner {
 
     fn sync_pod(&self, (pods, containers): RunningPods) {
         let kubelet_devices = kubelet_devices_of_new_pods(&self.node, &self.reader, &pods);
-        let outcome = lock(&self.node).synchronize_with_kubelet_devices(
+        let (updates, sync_changes) = lock(&self.node).synchronize_with_kubelet_devices(
             pods,
             containers,
             kubelet_devices,
             now(),
         );
-        match outcome {
-            Ok((updates, sync_changes)) => {
-                for change in &sync_changes {
-                    self.telemetry.record_sync_change(change);
-                }
-                self.telemetry.node_changed();
-                // If the queue is full, the drift monitor repairs the containers later.
-                let _ = self.updates.try_send(updates);
-            }
-            Err(error) => self.telemetry.record_error(&error),
+        for change in &sync_changes {
+            self.telemetry.record_sync_change(change);
         }
+        self.telemetry.node_changed();
+        // If the queue is full, the drift monitor repairs the containers later.
+        let _ = self.updates.try_send(updates);
     }
 }
 
@@ -124,6 +119,7 @@ fn running_pods(pods: &[CachedPod], cgroups: &[ContainerCgroup]) -> RunningPods 
     for CachedPod {
         object: pod,
         containers: names,
+        ..
     } in pods
     {
         let Some(cgroups) = by_pod.get(&pod.pod.uid) else {
@@ -141,6 +137,7 @@ fn running_pods(pods: &[CachedPod], cgroups: &[ContainerCgroup]) -> RunningPods 
                 .map(|parent| format!("/{parent}"))
                 .unwrap_or_default(),
             total: crate::node::RuntimeResources::default(),
+            ready: true,
         };
         for cgroup in cgroups {
             // The cgroup of the pod's sandbox (pause) is not in the container statuses.
@@ -220,6 +217,7 @@ mod tests {
         let containers = containers.iter();
         CachedPod {
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
+            phase: pod::PodPhase::Started,
             containers: containers
                 .map(|&(id, name)| (id.to_owned(), name.into()))
                 .collect(),

@@ -1,6 +1,6 @@
 //! Applies the allowances of containers: sends them to the runtime, writes cgroups and CPU affinities.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,16 +74,14 @@ impl Enforcer {
     /// Sends container updates to the runtime until all senders are dropped.
     pub(super) fn run(&self, updates: &Receiver<Vec<Update>>) {
         while let Ok(first) = updates.recv() {
-            // Only the latest update of each container is sent.
-            let mut latest: BTreeMap<String, Allowance> = BTreeMap::new();
-            for update in first.into_iter().chain(updates.try_iter().flatten()) {
-                latest.insert(update.container, update.allowance);
+            let queued = first.into_iter().chain(updates.try_iter().flatten());
+            let mut containers: BTreeSet<String> = queued.map(|update| update.container).collect();
+            while !containers.is_empty() {
+                let newest = newest_updates(&lock(&self.node), containers);
+                self.send_updates(&newest);
+                // The answer to a request of the runtime may have overtaken what was sent just now.
+                containers = outdated(&lock(&self.node), &newest);
             }
-            let updates = latest.into_iter().map(|(container, allowance)| Update {
-                container,
-                allowance,
-            });
-            self.send_updates(&updates.collect::<Vec<_>>());
             self.apply_partitions();
         }
     }
@@ -265,6 +263,28 @@ impl Enforcer {
     }
 }
 
+/// The newest allowances of containers, whatever was queued: an older one must not overtake a newer one.
+fn newest_updates(node: &ManagedNode, containers: BTreeSet<String>) -> Vec<Update> {
+    let newest = containers.into_iter().filter_map(|container| {
+        let allowance = node.container(&container)?.sent_allowance()?.clone();
+        Some(Update {
+            container,
+            allowance,
+        })
+    });
+    newest.collect()
+}
+
+/// The containers whose allowance has changed since these updates were made.
+fn outdated(node: &ManagedNode, sent: &[Update]) -> BTreeSet<String> {
+    let changed = sent.iter().filter(|update| {
+        let now = node.container(&update.container);
+        let now = now.and_then(ManagedContainer::sent_allowance);
+        now.is_some_and(|now| *now != update.allowance)
+    });
+    changed.map(|update| update.container.clone()).collect()
+}
+
 /// The cgroup of a container.
 pub(super) fn group_of(container: &ManagedContainer) -> Option<GroupPath> {
     GroupPath::of_container(&container.cgroup).ok()
@@ -298,4 +318,66 @@ fn watched(container: &ManagedContainer) -> Option<WatchedContainer> {
 /// A drift monitor with the default repair limits.
 pub(super) fn drift_monitor(config: &CgroupsConfig) -> DriftMonitor {
     DriftMonitor::new(RepairLimits::default(), Some(config.migrate_memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_core::device::NoPreference;
+    use pinfold_core::ledger::Rules;
+    use pinfold_core::settings::Settings;
+    use pinfold_journal::{JournalLimits, Timestamp};
+
+    use super::*;
+    use crate::journaled_ledger::JournaledLedger;
+    use crate::node::{KubeletPins, Rulebook, UnknownContainers};
+
+    fn pod(uid: &str, resources: &str) -> pinfold_kube::pod::PodObject {
+        let text = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\nspec:\n  containers:\n  \
+             - {{name: main, resources: {resources}}}\n"
+        );
+        let read = pinfold_kube::pod::read("pod.yaml", text.as_bytes()).expect("a pod");
+        read.value.into_iter().next().expect("a pod")
+    }
+
+    #[test]
+    fn the_newest_allowance_is_sent_and_one_that_was_overtaken_is_sent_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hardware = pinfold_hardware::synthetic::read("4 cores").expect("a machine");
+        let (machine, _) = hardware.machine_within_reach().expect("a machine");
+        let settings = Settings {
+            cpu_policy: "static".to_owned(),
+            reserved_cpu: Some("1".parse().expect("a quantity")),
+            ..Settings::default()
+        };
+        let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
+        let limits = JournalLimits::default();
+        let journaled = JournaledLedger::open(folder.path(), Arc::new(rules), limits);
+        let pins = KubeletPins::default();
+        let unknown = UnknownContainers::Adopt;
+        let mut node = ManagedNode::new(
+            journaled.expect("a journal"),
+            Rulebook::Kubelet,
+            unknown,
+            pins,
+        );
+        let now = Timestamp::UNIX_EPOCH;
+        let shared = node.admit(&pod("shared", "{}"), &mut NoPreference, now);
+        shared.expect("admitted");
+        let held = node.hold("/group", &"shared".into(), &"main".into(), now);
+        held.expect("journaled");
+        let queued = BTreeSet::from(["/group".to_owned(), "/gone".to_owned()]);
+        let sent = newest_updates(&node, queued.clone());
+        assert_eq!(sent.len(), 1);
+        assert_eq!(sent[0].allowance.cpus.to_string(), "0-3");
+        assert!(outdated(&node, &sent).is_empty());
+        let own = pod("own", "{limits: {cpu: 1, memory: 1Mi}}");
+        node.admit(&own, &mut NoPreference, now).expect("admitted");
+        assert_eq!(
+            outdated(&node, &sent),
+            BTreeSet::from(["/group".to_owned()])
+        );
+        let sent = newest_updates(&node, queued);
+        assert_eq!(sent[0].allowance.cpus.to_string(), "0,2-3");
+    }
 }

@@ -86,7 +86,7 @@ impl Listeners {
                     let probes = Arc::new(ProbeHandler::new(agent, metrics));
                     tokio::spawn(async move {
                         let listener = tokio::net::TcpListener::from_std(listener)?;
-                        http::serve(listener, probes, HttpLimits::default()).await
+                        http::serve_probes(listener, probes, HttpLimits::default()).await
                     });
                 }
                 if let Some((pod_resources, listener)) = readers {

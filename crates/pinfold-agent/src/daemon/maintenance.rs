@@ -76,8 +76,19 @@ impl MaintenanceLoop<'_> {
         let telemetry = &self.service.telemetry;
         let connected = self.service.handle.as_ref().map(Handle::state);
         let connected = connected.map(|state| state.is_connected());
-        if connected == Some(false) && last.connected == Some(true) {
-            tracing::error!("container runtime disconnected: containers start unpinned");
+        match (connected, last.connected) {
+            (Some(false), Some(true)) => {
+                tracing::error!("container runtime disconnected: containers start unpinned");
+            }
+            (Some(false), None) => {
+                let socket = config.runtime.nri_socket.as_ref();
+                let socket = socket.map(|path| path.display().to_string());
+                tracing::warn!(
+                    socket,
+                    "container runtime not connected yet: containers start unpinned; is NRI enabled in its configuration?"
+                );
+            }
+            _ => {}
         }
         last.connected = connected;
         let ended = self.threads.iter().find(|thread| thread.is_finished());
@@ -87,7 +98,8 @@ impl MaintenanceLoop<'_> {
             telemetry.problem(BROKEN_THREAD, Some(problem));
         }
         let compaction_error = {
-            let node = lock(&self.service.node);
+            let mut node = lock(&self.service.node);
+            node.journaled_mut().compact();
             node.journaled().compaction_error().map(ToString::to_string)
         };
         telemetry.problem("journal-compaction", compaction_error);

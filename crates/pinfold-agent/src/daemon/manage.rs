@@ -44,6 +44,10 @@ impl PodSpecSource for PodCache {
     fn pod(&self, pod: &PodIdentity, wait: Duration) -> Option<Arc<PodObject>> {
         self.get(pod, wait)
     }
+
+    fn wait_for_list(&self, wait: Duration) -> bool {
+        PodCache::wait_for_list(self, wait)
+    }
 }
 
 pub(super) fn run(
@@ -54,9 +58,13 @@ pub(super) fn run(
     set_niceness(config.runtime.niceness);
     let machine = LocalMachine::detect()?;
     let name = host::node_name(config);
-    let node = open(config, &machine)?;
     let metrics = listeners::metrics();
     let kubernetes = api_server::connect(config, &name, &metrics)?;
+    let mut node = open(config, &machine)?;
+    if let Some(link) = &kubernetes {
+        node = node.with_pod_status(Arc::new(link.pods().clone()));
+    }
+    let node = Arc::new(Mutex::new(node));
     let (changed, changes) = sync_channel(1);
     let telemetry = Arc::new(NodeTelemetry::new(
         metrics.clone(),
@@ -86,6 +94,7 @@ pub(super) fn run(
         kubelet_policy: Mutex::default(),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
+        journal_problem: Mutex::default(),
     });
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),
@@ -133,6 +142,7 @@ pub(super) fn run(
             telemetry: telemetry.clone(),
             updates: updates_sender,
             clock: now,
+            runtime_sends_pids: false,
         };
         threads.push(spawn("runtime", move || {
             let _ = runner.run(&mut runtime);
@@ -188,16 +198,14 @@ fn spawn(
 }
 
 /// Opens the journal, and applies the current rules if they differ from the journal's and all pods fit.
-fn open(
-    config: &AgentConfig,
-    machine: &LocalMachine,
-) -> Result<Arc<Mutex<ManagedNode>>, AgentError> {
+fn open(config: &AgentConfig, machine: &LocalMachine) -> Result<ManagedNode, AgentError> {
     let rules = machine.rules(config)?;
     let mut journaled = JournaledLedger::open(
         &config.state_directory,
         rules.clone(),
         JournalLimits::default(),
     )?;
+    journaled.defer_compaction();
     if journaled.truncated_bytes() > 0 {
         let bytes = journaled.truncated_bytes();
         tracing::warn!(bytes, "incomplete last journal entry removed");
@@ -228,11 +236,10 @@ fn open(
     let unknown_containers = maintenance::unknown_containers(config);
     let pins = maintenance::kubelet_pins(config, maintenance::kubelet_state(config).as_ref());
     let node = ManagedNode::new(journaled, rulebook, unknown_containers, pins);
-    let node = match config.takeover.cpu_set_allocator {
+    Ok(match config.takeover.cpu_set_allocator {
         true => node,
         false => node.observe_only(),
-    };
-    Ok(Arc::new(Mutex::new(node)))
+    })
 }
 
 /// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.

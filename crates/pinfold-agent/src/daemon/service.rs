@@ -33,7 +33,7 @@ use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{AdmitError, ManagedNode, Update};
 use crate::runtime::{Telemetry, lock};
-use pinfold_journal::{FILE, JournalError, JournalHistory, PinnedProcess, Timestamp};
+use pinfold_journal::{JournalError, PinnedProcess, Timestamp};
 
 /// The state behind the API of a managed node.
 pub(super) struct Service {
@@ -50,9 +50,11 @@ pub(super) struct Service {
     pub(super) pod_resources: Option<PodResourcesServer>,
     /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Mutex<Option<String>>,
-    /// Held while a request reads the journal file, so that only one copy of it is in memory.
+    /// Held while a request reads the journal file, so that only one page of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
+    /// The last known error of writing the journal, and whether the journal must be reopened.
+    pub(super) journal_problem: Mutex<Option<(String, bool)>>,
 }
 
 /// The current time.
@@ -392,6 +394,10 @@ impl Agent for Service {
             (None, _) => return Err(bad("expected a pod, found none".to_owned())),
             (Some(_), Some(_)) => return Err(bad("expected one pod, found several".to_owned())),
         };
+        if !crate::http::is_valid_uid(object.pod.uid.as_str()) {
+            let expected = "metadata.uid: expected at most 512 letters, digits and -_.:~/";
+            return Err(bad(expected.to_owned()));
+        }
         let outcome = match &self.devices {
             Some(host) => lock(&self.node).admit(&object, &mut host.preferences(), now()),
             None => lock(&self.node).admit(&object, &mut NoPreference, now()),
@@ -423,7 +429,12 @@ impl Agent for Service {
     }
 
     fn release(&self, pod: &PodUid) -> Result<(), AgentApiError> {
-        let released = lock(&self.node).release(pod, now());
+        let (released, processes) = {
+            let mut node = lock(&self.node);
+            let record = node.journaled().records().get(pod);
+            let processes = record.map(|record| record.processes.clone());
+            (node.release(pod, now()), processes.unwrap_or_default())
+        };
         let updates = released.map_err(|error| match error {
             JournaledLedgerError::Ledger(error) => {
                 AgentApiError::new(ApiErrorKind::NotFound, error.to_string(), NO_SUCH_POD)
@@ -434,6 +445,13 @@ impl Agent for Service {
             && let Err(error) = host.remove_pod(pod)
         {
             tracing::warn!(%pod, %error, "device checkpoint update failed");
+        }
+        for held in processes.iter().filter(|held| held.is_alive()) {
+            if !held.affinity.is_empty()
+                && let Err(error) = confine_process(held.process, &held.affinity)
+            {
+                tracing::warn!(pid = held.process.pid, %error, "restoring CPU affinity failed");
+            }
         }
         self.publish_updates(updates);
         Ok(())
@@ -473,16 +491,16 @@ impl Agent for Service {
             .journal_read_lock
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let path = self.config.state_directory.join(FILE);
         let unreadable = |error: JournalError| {
             AgentApiError::new(ApiErrorKind::Unavailable, error.to_string(), "")
         };
-        let history = JournalHistory::read(&path).map_err(unreadable)?;
-        let last_number = history.last_number();
-        let entries = history.entries.into_iter();
-        let entries = entries.filter(|entry| entry.number > after).take(limit);
+        let (reader, last_number) = {
+            let node = lock(&self.node);
+            let reader = node.journaled().entries_after(after, limit);
+            (reader.map_err(unreadable)?, node.journaled().generation())
+        };
         Ok(JournalPage {
-            entries: entries.collect(),
+            entries: reader.read().map_err(unreadable)?,
             last_number,
         })
     }
@@ -498,15 +516,22 @@ impl DaemonStatus for Service {
             let state = "the container runtime is not connected: containers start unpinned";
             not_ready.push(state.to_owned());
         }
-        let node = lock(&self.node);
-        if let Some(why) = node.journaled().write_error() {
-            let which = match node.journaled().is_broken() {
-                true => &mut not_live,
-                false => &mut not_ready,
-            };
-            which.push(format!("journal write failed: {why}"));
+        let mut journal = self
+            .journal_problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A probe does not wait for a decision: while one is made, the last known problem counts.
+        if let Ok(node) = self.node.try_lock() {
+            let error = node.journaled().write_error();
+            let broken = node.journaled().is_broken();
+            *journal = error.map(|error| (format!("journal write failed: {error}"), broken));
         }
-        drop(node);
+        match &*journal {
+            Some((problem, true)) => not_live.push(problem.clone()),
+            Some((problem, false)) => not_ready.push(problem.clone()),
+            None => {}
+        }
+        drop(journal);
         Health {
             not_live,
             not_ready,

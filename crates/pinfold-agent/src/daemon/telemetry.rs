@@ -1,6 +1,7 @@
 //! [`NodeTelemetry`]: writes what the agent observes to logs, metrics and pod events.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(super) struct NodeTelemetry {
     /// Wakes the thread that publishes the node's state.
     pub(super) changed: SyncSender<()>,
     problems: Mutex<BTreeMap<&'static str, String>>,
+    was_connected: AtomicBool,
 }
 
 impl NodeTelemetry {
@@ -34,6 +36,7 @@ impl NodeTelemetry {
             events,
             changed,
             problems,
+            was_connected: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +79,12 @@ impl Telemetry for NodeTelemetry {
             nri = %runtime.nri_version,
             "container runtime connected"
         );
+        if self.was_connected.swap(true, Ordering::Relaxed) {
+            // The periodic check misses a short interruption.
+            tracing::warn!(
+                "containers that started while the runtime was not connected were unpinned"
+            );
+        }
     }
 
     fn record_decision(&self, what: &Subject<'_>, rejected: Option<&AdmitError>, took: Duration) {

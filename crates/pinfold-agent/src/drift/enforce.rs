@@ -30,11 +30,19 @@ pub fn enforce(
         CgroupVersion::V2 => &allowance.cpus,
     };
     let lift = (allowance.quota == Quota::Unlimited).then_some(CpuTimeLimit::UNLIMITED);
+    let limit = match allowance.quota {
+        Quota::AsSpecified => None,
+        Quota::Unlimited => lift,
+        Quota::Limited { quota, period } => Some(CpuTimeLimit {
+            quota: Some(quota),
+            period,
+        }),
+    };
     let some = |cpus: &CpuSet| (!cpus.is_empty()).then(|| cpus.clone());
     let mut wanted = CgroupSettings {
         cpus: some(cpus),
         mems: (!allowance.mems.is_empty()).then_some(allowance.mems),
-        cpu_time: lift,
+        cpu_time: limit,
         migrate_memory,
     };
     let written = hierarchy.group(group)?.write(&wanted)?;

@@ -118,11 +118,16 @@ impl ApiRoutes {
     }
 }
 
+/// Whether a pod with this UID can be named in the path of a request.
+pub(crate) fn is_valid_uid(uid: &str) -> bool {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.:~/".contains(&c);
+    !uid.is_empty() && uid.len() <= 512 && uid.bytes().all(is_plain)
+}
+
 /// The pod UID in a path. The UID of a pod without one is its namespace and name, with the `/` between them as `%2F`.
 fn pod(uid: &str) -> Result<PodUid, AgentApiError> {
-    let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"-_.:~/".contains(&c);
     let uid = uid.replace("%2F", "/").replace("%2f", "/");
-    match !uid.is_empty() && uid.len() <= 512 && uid.bytes().all(is_plain) {
+    match is_valid_uid(&uid) {
         true => Ok(uid.into()),
         false => Err(AgentApiError::new(
             ApiErrorKind::BadInput,
@@ -195,5 +200,21 @@ fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
             content_type: JSON,
             body: b"{\"error\":\"the response cannot be serialized\"}\n".to_vec(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_valid_uid;
+
+    #[test]
+    fn a_uid_that_no_request_could_name_is_invalid() {
+        for uid in ["7d79-3037", "run:12.main_1", "default/web"] {
+            assert!(is_valid_uid(uid), "{uid}");
+        }
+        let long = "x".repeat(513);
+        for uid in ["", "a b", "a\u{1b}[2J", "a\n", "ü", &long] {
+            assert!(!is_valid_uid(uid), "{uid:?}");
+        }
     }
 }

@@ -69,22 +69,21 @@ pub fn bind(path: &Path) -> Result<(UnixListener, ApiSocketFile), SocketError> {
         Ok(_) if is_in_use(path) => return Err(SocketError::InUse(path.to_owned())),
         _ => {}
     }
-    let new = folder.join(format!(".new-{}", std::process::id()));
-    let _ = fs::remove_file(&new);
-    let listener = UnixListener::bind(&new).map_err(system("listen on", path))?;
-    let placed = fs::set_permissions(&new, Permissions::from_mode(0o600))
-        .and_then(|()| fs::rename(&new, path))
-        .and_then(|()| identity(path));
-    match placed {
-        Ok(identity) => {
-            let path = path.to_owned();
-            Ok((listener, ApiSocketFile { path, identity }))
-        }
-        Err(error) => {
-            let _ = fs::remove_file(&new);
-            Err(system("listen on", path)(error))
-        }
-    }
+    // In a folder of its own nobody else can open the socket before it has its mode.
+    let private = folder.join(format!(".new-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&private);
+    let made = DirBuilder::new().mode(0o700).create(&private);
+    made.map_err(system("create", &private))?;
+    let new = private.join("socket");
+    let bound = UnixListener::bind(&new).and_then(|listener| {
+        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+        fs::rename(&new, path)?;
+        Ok((listener, identity(path)?))
+    });
+    let _ = fs::remove_dir_all(&private);
+    let (listener, identity) = bound.map_err(system("listen on", path))?;
+    let path = path.to_owned();
+    Ok((listener, ApiSocketFile { path, identity }))
 }
 
 /// Whether a process listens on the socket. An unclear error counts as yes.

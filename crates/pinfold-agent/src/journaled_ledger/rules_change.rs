@@ -1,21 +1,26 @@
 //! [`RulesChange`]: the planned effect of a new machine or new settings on the pods of a node. No pod is ever stopped.
 //!
-//! If all pods can keep their resources under the new rules, they do; a pod that the new policy would reject where it is
-//! moves only if that puts it on fewer NUMA nodes and keeps its devices. Otherwise (CPUs are missing, reservations or
-//! managers changed) all pods are placed again in the order of their admission, and a pod that cannot be aligned is
-//! placed without alignment.
+//! A pod that can keep its CPUs, memory and devices under the new rules keeps them, even if the new policy would reject it
+//! where it is; it then moves only if that puts it on fewer NUMA nodes. The other pods (their CPUs are missing or reserved,
+//! or their memory does not suffice) are placed again in the order of their admission, with the devices that they hold; a
+//! pod that cannot be aligned is placed without alignment. CPUs that the ledger did not choose itself stay as they are,
+//! as far as the machine still has them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_agent_api::{PodOutcomeReport, RulesChangeReport};
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{AdmissionResult, Assignment};
-use pinfold_core::device::NoPreference;
-use pinfold_core::ledger::{Ledger, LedgerState, Rules, SettingsError};
-use pinfold_core::name::PodUid;
+use pinfold_core::device::{AdvertisedDevices, NoPreference};
+use pinfold_core::ledger::{GrantedCpus, Ledger, LedgerState, Rules, SettingsError};
+use pinfold_core::name::{DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::Pod;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
+use pinfold_journal::{JournalPodRecord, PodOrigin};
+use pinfold_kube::koordinator::keys;
 use pinfold_render::explain;
 use pinfold_render::text::count;
 
@@ -27,6 +32,7 @@ pub struct RulesChange {
     /// The outcome for each pod, in the order of admission.
     pub outcomes: Vec<(PodUid, PodOutcome)>,
     ledger: Ledger,
+    records: BTreeMap<PodUid, JournalPodRecord>,
     generation: u64,
 }
 
@@ -86,13 +92,24 @@ impl JournaledLedger {
     /// # Errors
     /// If the settings are not valid under the policy `best-effort`, with which unaligned pods are placed.
     pub fn plan_rules_change(&self, rules: &Arc<Rules>) -> Result<RulesChange, RulesChangeError> {
-        let (outcomes, ledger) = match keep(&self.ledger, rules) {
-            Some(kept) => kept,
-            None => place_all(&self.ledger, rules)?,
-        };
+        let mut plan = Plan::new(&self.ledger, &self.records, rules)?;
+        let mut outcomes: BTreeMap<PodUid, PodOutcome> = BTreeMap::new();
+        let pods = pods(&self.ledger);
+        let (kept, others): (Vec<_>, Vec<_>) =
+            pods.iter().partition(|pod| plan.kept.contains(&pod.uid));
+        for pod in kept {
+            outcomes.insert(pod.uid.clone(), plan.improve(pod));
+        }
+        for pod in others {
+            outcomes.insert(pod.uid.clone(), plan.place(pod));
+        }
+        let outcomes = pods
+            .iter()
+            .filter_map(|pod| outcomes.remove_entry(&pod.uid));
         Ok(RulesChange {
-            outcomes,
-            ledger,
+            outcomes: outcomes.collect(),
+            ledger: plan.new,
+            records: plan.records,
             generation: self.generation(),
         })
     }
@@ -145,11 +162,14 @@ impl RulesChange {
         }
     }
 
-    /// The ledger after the change.
+    /// The ledger and the records of its pods after the change.
     ///
     /// # Errors
     /// If `generation` is not the one that the change was planned for, or a pod does not fit.
-    pub(super) fn into_ledger(self, generation: u64) -> Result<Ledger, RulesChangeError> {
+    pub(super) fn into_ledger(
+        self,
+        generation: u64,
+    ) -> Result<(Ledger, BTreeMap<PodUid, JournalPodRecord>), RulesChangeError> {
         if self.generation != generation {
             return Err(RulesChangeError::Stale {
                 planned: self.generation,
@@ -161,109 +181,236 @@ impl RulesChange {
         };
         let pods: Vec<String> = self.outcomes.iter().filter_map(unplaceable).collect();
         match pods.is_empty() {
-            true => Ok(self.ledger),
+            true => Ok((self.ledger, self.records)),
             false => Err(RulesChangeError::Unplaceable { pods }),
         }
     }
 }
 
-type PodOutcomes = Vec<(PodUid, PodOutcome)>;
-
-/// The outcomes if every pod keeps its resources or moves to fewer NUMA nodes; `None` if a pod cannot keep them.
-fn keep(ledger: &Ledger, rules: &Arc<Rules>) -> Option<(PodOutcomes, Ledger)> {
-    let (old, new) = (ledger.rules().settings(), rules.settings());
-    let same_managers = ledger.rules().machine() == rules.machine()
-        && old.fidelity == new.fidelity
-        && old.cpu_policy == new.cpu_policy
-        && old.memory_policy == new.memory_policy
-        && old.reserved_memory == new.reserved_memory
-        && old.node_reservation == new.node_reservation
-        && old.pod_level_resources == new.pod_level_resources;
-    if !same_managers {
-        return None;
-    }
-    let mut kept = ledger.with_rules(rules.clone())?;
-    let mut outcomes = Vec::new();
-    for pod in pods(ledger) {
-        let has = ledger.assignment(&pod.uid)?;
-        let mut trial = kept.clone();
-        trial.release(&pod.uid).ok()?;
-        let decision = trial.admit(&pod, &mut NoPreference).ok()?.decision;
-        let outcome = match &decision.result {
-            AdmissionResult::Rejected(_) => PodOutcome::Unaligned {
-                reason: explain::one_line(&decision),
-                to: has,
-                needs_restart: false,
-            },
-            AdmissionResult::Admitted(to)
-                if nodes(rules, to).len() < nodes(rules, &has).len() && same_devices(&has, to) =>
-            {
-                let to = to.clone();
-                kept = trial;
-                let needs_restart = false;
-                PodOutcome::Moved { to, needs_restart }
-            }
-            AdmissionResult::Admitted(_) => PodOutcome::Unchanged,
-        };
-        outcomes.push((pod.uid.clone(), outcome));
-    }
-    Some((outcomes, kept))
+/// A rules change while it is planned.
+struct Plan<'a> {
+    old: &'a Ledger,
+    new: Ledger,
+    /// The new rules with the policy `best-effort`, for pods that cannot be aligned.
+    relaxed: Arc<Rules>,
+    records: BTreeMap<PodUid, JournalPodRecord>,
+    /// Pods that keep what they hold, at first.
+    kept: BTreeSet<&'a PodUid>,
+    /// Whether the new rules manage resources that the old ones did not.
+    manages_more: bool,
 }
 
-/// Places all pods again in the order of admission: first those that can be aligned, then the others without alignment.
-fn place_all(
-    ledger: &Ledger,
-    rules: &Arc<Rules>,
-) -> Result<(PodOutcomes, Ledger), RulesChangeError> {
-    let mut new = Ledger::new(rules.clone());
-    let pool = ledger.state().pool();
-    for resource in pool.resources() {
-        new.set_devices(resource.clone(), pool.devices(resource).cloned());
-    }
-    let relaxed = Settings {
-        topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
-        ..rules.settings().clone()
-    };
-    let relaxed = match rules.policy() {
-        TopologyPolicy::None => rules.clone(),
-        _ => Arc::new(Rules::new(rules.machine().clone(), relaxed)?),
-    };
-    let pods = pods(ledger);
-    let mut aligned: Vec<Option<PodOutcome>> = Vec::new();
-    let mut reasons = Vec::new();
-    for pod in &pods {
-        let has = ledger.assignment(&pod.uid).unwrap_or_default();
-        let (outcome, reason) = match admit(&mut new, pod) {
-            Ok(to) if same(&has, &to) => (Some(PodOutcome::Unchanged), String::new()),
-            Ok(to) => {
-                let needs_restart = !same_devices(&has, &to);
-                (Some(PodOutcome::Moved { to, needs_restart }), String::new())
-            }
-            Err(reason) => (None, reason),
-        };
-        aligned.push(outcome);
-        reasons.push(reason);
-    }
-    let mut outcomes = Vec::new();
-    for ((pod, outcome), reason) in pods.iter().zip(aligned).zip(reasons) {
-        let has = ledger.assignment(&pod.uid).unwrap_or_default();
-        let outcome = match outcome {
-            Some(outcome) => outcome,
-            None => match admit_unaligned(&mut new, &relaxed, pod) {
-                Ok(to) => {
-                    let needs_restart = !same_devices(&has, &to);
-                    PodOutcome::Unaligned {
-                        reason,
-                        to,
-                        needs_restart,
-                    }
+impl<'a> Plan<'a> {
+    /// A plan in which every pod that can keep what it holds does so, and the others have no place yet.
+    fn new(
+        old: &'a Ledger,
+        records: &BTreeMap<PodUid, JournalPodRecord>,
+        rules: &Arc<Rules>,
+    ) -> Result<Self, RulesChangeError> {
+        let residents = old.admitted_pods();
+        let mut kept: BTreeSet<&PodUid> = residents.iter().map(|one| &one.pod.uid).collect();
+        let mut new = old.keeping(rules, &kept);
+        if new.is_none() {
+            kept.clear();
+            for resident in residents {
+                kept.insert(&resident.pod.uid);
+                match old.keeping(rules, &kept) {
+                    Some(more) => new = Some(more),
+                    None => drop(kept.remove(&resident.pod.uid)),
                 }
-                Err(reason) => PodOutcome::Unplaceable { reason },
+            }
+        }
+        let new = new.or_else(|| old.keeping(rules, &kept));
+        let new = new.unwrap_or_else(|| Ledger::new(rules.clone()));
+        let relaxed = Settings {
+            topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
+            ..rules.settings().clone()
+        };
+        let relaxed = match rules.policy() {
+            TopologyPolicy::None => rules.clone(),
+            _ => Arc::new(Rules::new(rules.machine().clone(), relaxed)?),
+        };
+        let (before, after) = (old.rules().settings(), rules.settings());
+        let manages_more = before.cpu_policy != after.cpu_policy
+            || before.memory_policy != after.memory_policy
+            || before.pod_level_resources != after.pod_level_resources
+            || before.fidelity != after.fidelity;
+        Ok(Self {
+            old,
+            new,
+            relaxed,
+            records: records.clone(),
+            kept,
+            manages_more,
+        })
+    }
+
+    fn is_granted(&self, pod: &PodUid) -> bool {
+        self.records.get(pod).is_some_and(|record| record.granted)
+    }
+
+    /// The outcome for a pod that keeps what it holds, unless the policy rejects it there and another place is better, or
+    /// the new rules manage more of it.
+    fn improve(&mut self, pod: &Arc<Pod>) -> PodOutcome {
+        let has = self.old.assignment(&pod.uid).unwrap_or_default();
+        let keeps = self.new.assignment(&pod.uid).unwrap_or_default();
+        let unchanged = match same(&has, &keeps) {
+            true => PodOutcome::Unchanged,
+            false => PodOutcome::Moved {
+                to: keeps.clone(),
+                needs_restart: false,
             },
         };
-        outcomes.push((pod.uid.clone(), outcome));
+        if self.is_granted(&pod.uid) {
+            return unchanged;
+        }
+        let mut trial = self.new.clone();
+        if trial.release(&pod.uid).is_err() {
+            return unchanged;
+        }
+        let own = self.new.exclusive_cpus(&pod.uid);
+        let rules = self.new.rules().clone();
+        if !self.manages_more && !own.is_empty() {
+            let again = trial.clone().admit_with_cpus(pod, &own, &mut NoPreference);
+            if again.is_ok() {
+                return unchanged;
+            }
+        }
+        match admit_with_devices(&mut trial, pod, &keeps) {
+            Err(reason) => PodOutcome::Unaligned {
+                reason,
+                to: keeps,
+                needs_restart: false,
+            },
+            Ok(to) => {
+                let is_better = nodes(&rules, &to).len() < nodes(&rules, &keeps).len();
+                if same_devices(&keeps, &to) && (self.manages_more || is_better) {
+                    self.new = trial;
+                    match same(&has, &to) {
+                        true => PodOutcome::Unchanged,
+                        false => PodOutcome::Moved {
+                            to,
+                            needs_restart: false,
+                        },
+                    }
+                } else {
+                    unchanged
+                }
+            }
+        }
     }
-    Ok((outcomes, new))
+
+    /// Places a pod that cannot keep what it holds.
+    fn place(&mut self, pod: &Arc<Pod>) -> PodOutcome {
+        let has = self.old.assignment(&pod.uid).unwrap_or_default();
+        if self.is_granted(&pod.uid) {
+            return self.grant_rest(pod);
+        }
+        let reason = match admit_with_devices(&mut self.new, pod, &has) {
+            Ok(to) => {
+                let needs_restart = !same_devices(&has, &to);
+                return PodOutcome::Moved { to, needs_restart };
+            }
+            Err(reason) => reason,
+        };
+        match admit_unaligned(&mut self.new, &self.relaxed, pod, &has) {
+            Ok(to) => PodOutcome::Unaligned {
+                reason,
+                needs_restart: !same_devices(&has, &to),
+                to,
+            },
+            Err(reason) => PodOutcome::Unplaceable { reason },
+        }
+    }
+
+    /// Grants a pod the rest of the CPUs that were granted to it. For each one that is missing it gets a free one, of the
+    /// same NUMA nodes if possible; a pod that the kubelet pinned gets none, because the agent does not change its CPUs.
+    fn grant_rest(&mut self, pod: &Arc<Pod>) -> PodOutcome {
+        let rules = self.new.rules().clone();
+        let free = self.new.state().cpus().shared() - &rules.reserved_cpus();
+        let held = self.old.exclusive_cpus(&pod.uid);
+        let rest = &held & &free;
+        let by_kubelet = |record: &JournalPodRecord| record.origin == PodOrigin::Kubelet;
+        let missing = match self.records.get(&pod.uid).is_some_and(by_kubelet) {
+            true => 0,
+            false => held.len() - rest.len(),
+        };
+        let mut near = CpuSet::new();
+        for cpu in &held {
+            if let Some(place) = self.old.rules().topology().cpu_info(cpu) {
+                near |= &rules.topology().cpus_of_node(place.node);
+            }
+        }
+        let others = &free - &rest;
+        let (near, far) = (&others & &near, &others - &near);
+        let more: CpuSet = near.iter().chain(far.iter()).take(missing).collect();
+        if more.len() < missing {
+            let reason = format!("CPUs {} are gone, and too few are free", &held - &rest);
+            return PodOutcome::Unplaceable { reason };
+        }
+        let mut granted = GrantedCpus::new();
+        let containers = self.old.state().cpus().containers().get(&pod.uid);
+        for (name, cpus) in containers.into_iter().flatten() {
+            granted.insert(name.clone(), &(cpus & &rest) | &more);
+        }
+        if let Err(error) = self.new.grant(pod, &granted) {
+            let reason = error.to_string();
+            return PodOutcome::Unplaceable { reason };
+        }
+        if let Some(record) = self.records.get_mut(&pod.uid) {
+            set_status_cpus(record, &(&rest | &more));
+        }
+        PodOutcome::Moved {
+            to: self.new.assignment(&pod.uid).unwrap_or_default(),
+            needs_restart: false,
+        }
+    }
+}
+
+/// Sets the CPUs in the `resource-status` of a record, from which Koordinator's rules read them.
+fn set_status_cpus(record: &mut JournalPodRecord, cpus: &CpuSet) {
+    let Some(text) = record.annotations.get_mut(keys::RESOURCE_STATUS) else {
+        return;
+    };
+    let status = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text);
+    if let Ok(mut status) = status {
+        status.insert("cpuset".to_owned(), cpus.to_string().into());
+        *text = serde_json::Value::Object(status).to_string();
+    }
+}
+
+/// Admits a pod with the devices of `has` and no others: a container cannot get other devices while it runs.
+fn admit_with_devices(
+    ledger: &mut Ledger,
+    pod: &Arc<Pod>,
+    has: &Assignment,
+) -> Result<Assignment, String> {
+    let mut held: BTreeMap<ResourceName, BTreeSet<DeviceId>> = BTreeMap::new();
+    for container in &has.containers {
+        for (resource, devices) in &container.devices {
+            held.entry(resource.clone())
+                .or_default()
+                .extend(devices.iter().cloned());
+        }
+    }
+    if held.is_empty() {
+        return admit(ledger, pod);
+    }
+    let mut trial = ledger.clone();
+    let mut offered = Vec::new();
+    for (resource, devices) in held {
+        let all = trial.state().pool().devices(&resource).cloned();
+        let only = all.clone().unwrap_or_default().into_iter();
+        let only: AdvertisedDevices = only.filter(|(id, _)| devices.contains(id)).collect();
+        trial.set_devices(resource.clone(), Some(only));
+        offered.push((resource, all));
+    }
+    let assignment = admit(&mut trial, pod)?;
+    for (resource, all) in offered {
+        trial.set_devices(resource, all);
+    }
+    *ledger = trial;
+    Ok(assignment)
 }
 
 fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Result<Assignment, String> {
@@ -280,12 +427,13 @@ fn admit_unaligned(
     ledger: &mut Ledger,
     relaxed: &Arc<Rules>,
     pod: &Arc<Pod>,
+    has: &Assignment,
 ) -> Result<Assignment, String> {
     let resume = |rules: &Arc<Rules>, state: &LedgerState| {
         Ledger::from_journal(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
     };
     let mut other = resume(relaxed, ledger.state())?;
-    let assignment = admit(&mut other, pod)?;
+    let assignment = admit_with_devices(&mut other, pod, has)?;
     *ledger = resume(ledger.rules(), other.state())?;
     Ok(assignment)
 }

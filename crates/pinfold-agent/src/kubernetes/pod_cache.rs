@@ -5,7 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pinfold_core::name::ContainerName;
-use pinfold_kube::pod::{PodIdentity, PodObject};
+use pinfold_kube::pod::{PodIdentity, PodObject, PodPhase};
+
+use crate::node::{PodStatus, PodStatusSource};
 
 /// Longest wait for a pod's watch event: runtimes give an NRI plugin two seconds per request.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -23,6 +25,8 @@ pub struct PodCache {
 pub struct CachedPod {
     /// Its requests, labels and annotations.
     pub object: Arc<PodObject>,
+    /// Its phase.
+    pub phase: PodPhase,
     /// Names of its containers by the runtime's container ids, from the pod's status.
     pub containers: BTreeMap<String, ContainerName>,
 }
@@ -53,6 +57,19 @@ impl PodCache {
             .wait_timeout_while(state, wait.min(LONGEST_WAIT), missing)
             .unwrap_or_else(PoisonError::into_inner);
         state.pods.get(pod).map(|pod| pod.object.clone())
+    }
+
+    /// Waits up to `wait` for the first list of pods to complete. Returns whether it has.
+    #[must_use]
+    pub fn wait_for_list(&self, wait: Duration) -> bool {
+        let state = self.state();
+        let unsynced = |state: &mut CacheState| !state.synced;
+        let (state, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(state, wait, unsynced)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.synced
     }
 
     /// All pods in the order of their UIDs; `None` until the first list has completed. Of pods with the same UID, only one
@@ -102,5 +119,21 @@ impl PodCache {
     /// Removes a deleted pod.
     pub(super) fn remove(&self, pod: &PodIdentity) {
         self.state().pods.remove(pod);
+    }
+}
+
+impl PodStatusSource for PodCache {
+    fn status(&self, pod: &PodIdentity) -> PodStatus {
+        let state = self.state();
+        match state.pods.get(pod).map(|pod| pod.phase) {
+            Some(PodPhase::Terminated) => PodStatus::Terminated,
+            Some(PodPhase::Pending | PodPhase::Started) => PodStatus::Active,
+            None if state.synced => PodStatus::Absent,
+            None => PodStatus::NotListed,
+        }
+    }
+
+    fn spec(&self, pod: &PodIdentity) -> Option<Arc<PodObject>> {
+        self.get(pod, Duration::ZERO)
     }
 }

@@ -47,6 +47,7 @@ impl Store for PodWatchSink {
             Ok(pod) => {
                 let cached = CachedPod {
                     containers: pod.containers,
+                    phase: pod.phase,
                     object: Arc::new(pod.object),
                 };
                 Some((cached.object.identity(), cached))

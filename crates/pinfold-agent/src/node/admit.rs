@@ -62,18 +62,26 @@ impl ManagedNode {
         }
         let mut prior = String::new();
         if let Some(status) = self.scheduler_choice(pod, &core, now)? {
-            let followed = match self.rulebook {
-                Rulebook::Kubelet => {
-                    self.admit_on_scheduler_choice(&core, &status, &record, preference, now)
-                }
-                Rulebook::Koordinator(_) => {
-                    self.grant_scheduler_choice(&core, &status, &record, now)
+            let fidelity = self.journaled.ledger().rules().fidelity();
+            let followed = match &self.rulebook {
+                Rulebook::Kubelet => self
+                    .admit_on_scheduler_choice(&core, &status, &record, preference, now)
+                    .map_err(|error| (error.to_string(), Some(error))),
+                Rulebook::Koordinator(koordinator) => {
+                    match koordinator.refuse_choice(pod, &status.cpus, fidelity) {
+                        Some(why) => Err((why, None)),
+                        None => self
+                            .grant_scheduler_choice(&core, &status, &record, now)
+                            .map_err(|error| (error.to_string(), Some(error))),
+                    }
                 }
             };
             match followed {
                 Ok(decision) => return Ok(decision),
-                Err(error @ JournaledLedgerError::Journal(_)) => return Err(error.into()),
-                Err(why) => prior = self.choice_not_used(pod, &status, &why.to_string()),
+                Err((_, Some(error @ JournaledLedgerError::Journal(_)))) => {
+                    return Err(error.into());
+                }
+                Err((why, _)) => prior = self.choice_not_used(pod, &status, &why),
             }
             record.annotations.remove(keys::RESOURCE_STATUS);
         }
@@ -185,8 +193,9 @@ impl ManagedNode {
         let Some(sandbox) = self.sandboxes.get(&container.sandbox) else {
             return Err(AdmitError::UnknownSandbox(container.sandbox));
         };
-        let decided =
-            self.has_pod(&container.pod) || self.shared_sandboxes.contains(&container.sandbox);
+        let decided = self.has_pod(&container.pod)
+            || self.shared_sandboxes.contains(&container.sandbox)
+            || self.awaiting_specs.contains(&container.sandbox);
         if !decided && matches!(self.rulebook, Rulebook::Kubelet) {
             let (pod, record) = single_container_pod(sandbox, &container);
             container.resident.clone_from(&pod.uid);

@@ -10,6 +10,9 @@ use super::{ManagedNode, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
 use pinfold_journal::PodOrigin;
 
+/// CFS period in microseconds.
+const PERIOD: u64 = 100_000;
+
 impl ManagedNode {
     /// The allowance of a container; `None` if it is not pinned.
     pub(super) fn allowance(&mut self, container: &ManagedContainer) -> Option<Allowance> {
@@ -24,12 +27,8 @@ impl ManagedNode {
         let mut containers = std::mem::take(&mut self.containers);
         for container in containers.values_mut() {
             let mut allowance = self.compute_allowance(container, pools.as_ref());
-            if let (Some(new), Some(old)) = (&mut allowance, &container.sent_allowance)
-                && new.mems.is_empty()
-                && !old.mems.is_empty()
-            {
-                // An empty set would leave the old memory nodes in the cgroup: all nodes are named instead.
-                new.mems = self.all_memory_nodes();
+            if let Some(old) = &container.sent_allowance {
+                self.withdraw_allowance(container, old, &mut allowance);
             }
             if container.sent_allowance == allowance {
                 continue;
@@ -46,6 +45,52 @@ impl ManagedNode {
         }
         self.containers = containers;
         updates
+    }
+
+    /// Names what the runtime must set again for a container that was `old` allowed: what an allowance leaves out would stay
+    /// in its cgroup.
+    fn withdraw_allowance(
+        &self,
+        container: &ManagedContainer,
+        old: &Allowance,
+        allowance: &mut Option<Allowance>,
+    ) {
+        if self.observe_only || self.is_kubelet_pinned(container) {
+            return;
+        }
+        let new = allowance.get_or_insert_with(|| Allowance {
+            cpus: CpuSet::new(),
+            mems: NodeSet::EMPTY,
+            quota: Quota::AsSpecified,
+        });
+        if new.mems.is_empty() && !old.mems.is_empty() {
+            new.mems = self.all_memory_nodes();
+        }
+        if new.cpus.is_empty() && !old.cpus.is_empty() {
+            new.cpus = self.journaled.ledger().rules().machine().online().clone();
+        }
+        if new.quota == Quota::AsSpecified {
+            new.quota = match old.quota {
+                // Only Guaranteed containers have exclusive CPUs: their limit is the request.
+                Quota::Unlimited => match container.resources.requested_milli() {
+                    0 => Quota::AsSpecified,
+                    milli => Quota::Limited {
+                        quota: milli.unsigned_abs().saturating_mul(PERIOD / 1000),
+                        period: PERIOD,
+                    },
+                },
+                quota => quota,
+            };
+        }
+    }
+
+    /// Whether the kubelet pinned the container before the agent took the node over.
+    fn is_kubelet_pinned(&self, container: &ManagedContainer) -> bool {
+        let record = self.journaled.records().get(&container.resident);
+        let pods = self.journaled.ledger().state().admitted_pods();
+        let admitted = pods.get(&container.resident);
+        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
+            && admitted.is_some_and(|one| one.pod.container(&container.name).is_some())
     }
 
     /// Koordinator's current CPU pools; `None` under the kubelet's rules.
@@ -83,8 +128,7 @@ impl ManagedNode {
 
     /// Exclusive CPUs and memory nodes, or the shared pool; `None` where the kubelet's managers would set nothing.
     fn allowance_by_kubelet(&self, container: &ManagedContainer) -> Option<Allowance> {
-        let record = self.journaled.records().get(&container.resident);
-        if record.is_some_and(|record| record.origin == PodOrigin::Kubelet) {
+        if self.is_kubelet_pinned(container) {
             return None;
         }
         let state = self.journaled.ledger().state();

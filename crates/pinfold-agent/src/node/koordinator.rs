@@ -16,6 +16,7 @@ use pinfold_cluster::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolder
 use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
 use pinfold_cluster::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
 use pinfold_core::name::PodUid;
@@ -230,6 +231,37 @@ impl Koordinator {
         node
     }
 
+    /// Why a pod may not have the CPUs that its annotation names, which any author of a pod can write.
+    pub(super) fn refuse_choice(
+        &self,
+        pod: &PodObject,
+        chosen: &CpuSet,
+        fidelity: Fidelity,
+    ) -> Option<String> {
+        let demand = match objects::demand(pod, fidelity) {
+            Ok(read) => read.value,
+            Err(findings) => return Some(findings.to_string()),
+        };
+        if let Err(problem) = check_class(&demand, fidelity) {
+            return Some(problem);
+        }
+        let state = match plugin::pre_filter(&demand, &self.args, fidelity) {
+            Ok(state) => state,
+            Err(rejection) => return Some(rejection.to_string()),
+        };
+        let mut set_aside = self.node_reserved.clone();
+        if self.system_exclusive {
+            set_aside |= &self.system_cpus;
+        }
+        let set_aside = &set_aside & chosen;
+        match state.and_then(|state| state.bound_cpus()) {
+            None => Some("its QoS class and requests give it no CPUs of its own".to_owned()),
+            Some(count) if count != chosen.len() => Some(format!("it requests {count} CPUs")),
+            Some(_) if !set_aside.is_empty() => Some(format!("the node reserves CPUs {set_aside}")),
+            Some(_) => None,
+        }
+    }
+
     /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would.
     fn choose(
         &self,
@@ -280,6 +312,16 @@ impl KoordinatorPod {
     }
 }
 
+/// Checks that the requests of a pod fit its QoS class.
+fn check_class(demand: &PodDemand, fidelity: Fidelity) -> Result<(), String> {
+    let Some(class) = demand.qos else {
+        return Ok(());
+    };
+    let priority = demand.priority.or(Some(Priority::of_qos(class)));
+    qos::check(class, priority, &demand.requests, &demand.limits, fidelity)
+        .map_err(|problem| problem.to_string())
+}
+
 /// The pod object with the labels and annotations of the journal's record.
 fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
     PodObject {
@@ -320,12 +362,8 @@ impl ManagedNode {
             Ok(read) => read.value,
             Err(findings) => return self.reject(core, findings.to_string(), now),
         };
-        if let Some(class) = demand.qos {
-            let priority = demand.priority.or(Some(Priority::of_qos(class)));
-            let check = qos::check(class, priority, &demand.requests, &demand.limits, fidelity);
-            if let Err(problem) = check {
-                return self.reject(core, problem.to_string(), now);
-            }
+        if let Err(problem) = check_class(&demand, fidelity) {
+            return self.reject(core, problem, now);
         }
         let allocation = match koordinator.choose(&demand, ledger) {
             Ok(allocation) => allocation.unwrap_or_default(),

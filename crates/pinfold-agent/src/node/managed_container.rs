@@ -30,6 +30,8 @@ pub struct Sandbox {
     pub cgroup_parent: String,
     /// Total resources of all its containers, if the kubelet passes them to the runtime.
     pub total: RuntimeResources,
+    /// Whether the sandbox runs. Runtimes also list stopped ones, until the kubelet removes them.
+    pub ready: bool,
 }
 
 impl Sandbox {
@@ -84,6 +86,8 @@ pub struct ManagedContainer {
     pub(super) sent_allowance: Option<Allowance>,
     /// Sequence number of the last update, or of its start. 0: it has not started.
     pub(super) update_seq: u64,
+    /// Whether the runtime has started it.
+    pub(super) started: bool,
 }
 
 impl ManagedContainer {
@@ -101,6 +105,7 @@ impl ManagedContainer {
             resident: sandbox.uid.clone(),
             sent_allowance: None,
             update_seq: 0,
+            started: false,
         }
     }
 
@@ -117,6 +122,7 @@ impl ManagedContainer {
             resident: pod.clone(),
             sent_allowance: None,
             update_seq: 0,
+            started: false,
         }
     }
 

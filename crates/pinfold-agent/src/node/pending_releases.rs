@@ -30,8 +30,9 @@ impl ManagedNode {
         released
     }
 
-    /// Releases pods whose removal could not be journaled because the disk was full. Returns the updates of other
-    /// containers; `None` if no release was pending.
+    /// Releases pods whose removal could not be journaled because the disk was full, and pods of which the API server says
+    /// that they ended; admits running pods whose spec has arrived. Returns the updates of other containers; `None` if
+    /// nothing was pending.
     ///
     /// # Errors
     /// If the journal still cannot be written.
@@ -39,13 +40,17 @@ impl ManagedNode {
         &mut self,
         now: Timestamp,
     ) -> Result<Option<Vec<Update>>, JournaledLedgerError> {
-        if self.pending_releases.is_empty() {
-            return Ok(None);
+        let pending = std::mem::take(&mut self.pending_releases);
+        let mut outcome = Ok(!pending.is_empty());
+        for resident in pending {
+            let released = self.release_resident(&resident, now);
+            outcome = outcome.and_then(|any| released.map(|()| any));
         }
-        let mut outcome = Ok(());
-        for resident in std::mem::take(&mut self.pending_releases) {
-            outcome = outcome.and(self.release_resident(&resident, now));
-        }
-        outcome.map(|()| Some(self.updates()))
+        let ended = self.release_ended(now);
+        outcome = outcome.and_then(|any| ended.map(|ended| any || ended));
+        let admitted = self.admit_awaiting(now);
+        let joined = self.join_pods(now);
+        outcome = outcome.and_then(|any| joined.map(|joined| any || admitted || joined));
+        outcome.map(|any| any.then(|| self.updates()))
     }
 }

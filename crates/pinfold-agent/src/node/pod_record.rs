@@ -36,6 +36,7 @@ pub(super) fn record(
     };
     JournalPodRecord {
         origin,
+        granted: false,
         labels: pick(&LABELS, labels),
         annotations: pick(&ANNOTATIONS, annotations),
         cgroups: BTreeMap::new(),

@@ -13,8 +13,9 @@ use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::managed_container::{ManagedContainer, Sandbox};
+use super::pod_end::identity;
 use super::{
-    AdmitError, DevicePreference, ManagedNode, UnknownContainers, Update, pod_record,
+    AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, pod_record,
     standalone_uid,
 };
 use crate::journaled_ledger::JournaledLedgerError;
@@ -75,43 +76,42 @@ impl fmt::Display for SyncChange {
 
 impl ManagedNode {
     /// Replaces the node's sandboxes and containers by all those of the runtime. Returns the updates of all containers,
-    /// and the differences to the journal that were resolved.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
+    /// and the differences to the journal that were resolved. What cannot be journaled now is retried later: see
+    /// [`ManagedNode::release_pending`].
     pub fn synchronize(
         &mut self,
         pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
         containers: Vec<ManagedContainer>,
         preference: DevicePreference<'_>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
+    ) -> (Vec<Update>, Vec<SyncChange>) {
         let mut changes = Vec::new();
-        self.release_terminated(&pods, &containers, now, &mut changes)?;
+        self.release_terminated(&pods, &containers, now, &mut changes);
         self.sync_all(pods, containers, preference, now, changes)
     }
 
     /// Like [`ManagedNode::synchronize`], where the kubelet assigns devices: the CPUs and memory of pods that are not in
     /// the journal yet are aligned to their `kubelet_devices`.
-    ///
-    /// # Errors
-    /// If the journal cannot be written.
     pub fn synchronize_with_kubelet_devices(
         &mut self,
         mut pods: Vec<(Sandbox, Option<Arc<PodObject>>)>,
         containers: Vec<ManagedContainer>,
         mut kubelet_devices: BTreeMap<PodUid, AlignedPod>,
         now: Timestamp,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
+    ) -> (Vec<Update>, Vec<SyncChange>) {
         let mut changes = Vec::new();
-        self.release_terminated(&pods, &containers, now, &mut changes)?;
+        self.release_terminated(&pods, &containers, now, &mut changes);
         for (sandbox, pod) in &mut pods {
             let Some(aligned) = kubelet_devices.remove(&sandbox.uid) else {
                 continue;
             };
             if let (Some(object), false) = (pod.as_deref(), self.has_pod(&sandbox.uid)) {
-                for (resource, devices) in aligned.offers {
-                    self.journaled.set_devices(&resource, Some(devices), now)?;
+                let offers = aligned.offers.into_iter();
+                let mut offered = offers.map(|(resource, devices)| {
+                    self.journaled.set_devices(&resource, Some(devices), now)
+                });
+                if offered.any(|offered| offered.is_err()) {
+                    continue;
                 }
                 *pod = Some(Arc::new(PodObject {
                     pod: aligned.pod,
@@ -123,13 +123,13 @@ impl ManagedNode {
             .iter()
             .map(|(sandbox, _)| sandbox.uid.clone())
             .collect();
-        let outcome = self.sync_all(pods, containers, &mut NoPreference, now, changes)?;
+        let outcome = self.sync_all(pods, containers, &mut NoPreference, now, changes);
         for uid in &uids {
-            if !self.has_pod(uid) {
-                self.withdraw_devices(uid, now)?;
+            if !self.has_pod(uid) && self.withdraw_devices(uid, now).is_err() {
+                self.pending_releases.insert(uid.clone());
             }
         }
-        Ok(outcome)
+        outcome
     }
 
     /// Replaces the sandboxes and containers by those of the runtime, after terminated pods were released.
@@ -140,17 +140,21 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
         mut changes: Vec<SyncChange>,
-    ) -> Result<(Vec<Update>, Vec<SyncChange>), JournaledLedgerError> {
+    ) -> (Vec<Update>, Vec<SyncChange>) {
         self.sandboxes.clear();
+        self.awaiting_specs.clear();
         self.containers
             .retain(|_, container| container.is_external());
         // A pod that was rejected once stays in the shared pool until it restarts: it is not admitted again at every scan.
         let rejected_before = std::mem::take(&mut self.shared_sandboxes);
-        self.pending_releases.clear();
+        let runs = |sandbox: &Sandbox| {
+            let of_sandbox = |one: &ManagedContainer| one.sandbox == sandbox.id;
+            sandbox.ready || containers.iter().any(of_sandbox)
+        };
+        let running = pods.into_iter().filter(|(sandbox, _)| runs(sandbox));
         // Pods that the kubelet pinned come first, so that no other pod is assigned their CPUs.
-        let (pinned, others): (Vec<_>, Vec<_>) = pods
-            .into_iter()
-            .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
+        let (pinned, others): (Vec<_>, Vec<_>) =
+            running.partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
         for (sandbox, spec) in pinned.into_iter().chain(others) {
             let spec = spec.as_deref();
             if rejected_before.contains(&sandbox.id) && !self.has_pod(&sandbox.uid) {
@@ -158,43 +162,46 @@ impl ManagedNode {
                 self.sandboxes.insert(sandbox.id.clone(), sandbox);
                 continue;
             }
-            self.sync_pod(&sandbox, spec, preference, now, &mut changes)?;
+            self.sync_pod(&sandbox, spec, preference, now, &mut changes);
             self.sandboxes.insert(sandbox.id.clone(), sandbox);
         }
         for container in containers {
-            let container = self.sync_container(container, preference, now, &mut changes)?;
+            let container = self.sync_container(container, preference, now, &mut changes);
             self.containers.insert(container.id.clone(), container);
         }
-        Ok((self.updates(), changes))
+        (self.updates(), changes)
     }
 
-    /// Releases the pods of the ledger that the runtime does not have any more, except declared ones.
+    /// Releases the pods of the ledger that ended, except declared ones. The runtime may leave containers that it is
+    /// creating out of its list, so that those of a sandbox that runs are kept.
     fn release_terminated(
         &mut self,
         pods: &[(Sandbox, Option<Arc<PodObject>>)],
         containers: &[ManagedContainer],
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), JournaledLedgerError> {
-        let mut alive: BTreeSet<PodUid> = pods.iter().map(|(pod, _)| pod.uid.clone()).collect();
-        alive.extend(
-            containers
-                .iter()
-                .map(|container| standalone_uid(&container.pod, &container.name)),
-        );
+    ) {
+        self.pending_releases.clear();
+        let ready = pods.iter().filter(|(sandbox, _)| sandbox.ready);
+        let mut alive: BTreeSet<PodUid> = ready.map(|(pod, _)| pod.uid.clone()).collect();
+        alive.extend(containers.iter().map(|container| container.pod.clone()));
         let records = self.journaled.records();
         let is_declared = |pod: &PodUid| {
             let record = records.get(pod);
             record.is_some_and(|record| record.origin == PodOrigin::Api)
         };
-        let residents = self.journaled.ledger().state().admitted_pods().keys();
-        let terminated = residents.filter(|pod| !alive.contains(*pod) && !is_declared(pod));
-        for pod in terminated.cloned().collect::<Vec<_>>() {
-            self.journaled.release(&pod, now)?;
-            self.withdraw_devices(&pod, now)?;
-            changes.push(SyncChange::Released(pod));
+        let pods = self.journaled.ledger().state().admitted_pods().iter();
+        let terminated = pods.filter(|(resident, admitted)| {
+            let pod = identity(resident, &admitted.pod.name);
+            !alive.contains(&pod.uid) && !is_declared(resident) && !self.is_active(resident)
+        });
+        let terminated: Vec<PodUid> = terminated.map(|(resident, _)| resident.clone()).collect();
+        for resident in terminated {
+            // A release that cannot be journaled stays pending.
+            if self.release_resident(&resident, now).is_ok() {
+                changes.push(SyncChange::Released(resident));
+            }
         }
-        Ok(())
     }
 
     /// Adds a running pod, and admits it if it is not in the journal.
@@ -205,13 +212,16 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), JournaledLedgerError> {
+    ) {
         let uid = &sandbox.uid;
-        if self.has_pod(uid) || self.has_standalone_containers(uid) {
-            return Ok(());
+        if let Some(cpus) = self.pins.pods.get(uid).cloned()
+            && !self.is_kept_for_kubelet(uid)
+        {
+            self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
+            return;
         }
-        if let Some(cpus) = self.pins.pods.get(uid).cloned() {
-            return self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
+        if self.has_pod(uid) || self.has_standalone_containers(uid) {
+            return;
         }
         if self.unknown_containers == UnknownContainers::UseSharedPool {
             let why = "unknownContainers is reject".to_owned();
@@ -220,13 +230,68 @@ impl ManagedNode {
                 why,
             });
             self.shared_sandboxes.insert(sandbox.id.clone());
-            return Ok(());
+            return;
         }
-        let outcome = self.admit_sandbox(sandbox, spec, preference, now);
-        if outcome.is_err() {
-            self.shared_sandboxes.insert(sandbox.id.clone());
+        let status = self.pod_status.status(&sandbox.identity());
+        if spec.is_none() && status == PodStatus::NotListed {
+            // Admitted container by container, it would have another identity than the API server's.
+            self.awaiting_specs.insert(sandbox.id.clone());
+            return;
         }
-        self.record_admission(uid, outcome, changes)
+        if status == PodStatus::Terminated {
+            // Its containers ended; only the sandbox still runs.
+            return;
+        }
+        match self.admit_sandbox(sandbox, spec, preference, now) {
+            Ok(()) if self.has_pod(uid) => changes.push(SyncChange::Adopted(uid.clone())),
+            Ok(()) => {}
+            Err(AdmitError::Journal(JournaledLedgerError::Journal(_))) => {
+                self.awaiting_specs.insert(sandbox.id.clone());
+            }
+            Err(rejected) => {
+                self.shared_sandboxes.insert(sandbox.id.clone());
+                changes.push(SyncChange::UsesSharedPool {
+                    pod: uid.clone(),
+                    why: rejected.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Admits running pods whose spec, or space on the disk, was missing until now. Returns whether there were any.
+    pub(super) fn admit_awaiting(&mut self, now: Timestamp) -> bool {
+        let mut any = false;
+        for id in std::mem::take(&mut self.awaiting_specs) {
+            let Some(sandbox) = self.sandboxes.get(&id).cloned() else {
+                continue;
+            };
+            let spec = self.pod_status.spec(&sandbox.identity());
+            let mut changes = Vec::new();
+            self.sync_pod(
+                &sandbox,
+                spec.as_deref(),
+                &mut NoPreference,
+                now,
+                &mut changes,
+            );
+            if self.awaiting_specs.contains(&id) {
+                continue;
+            }
+            any = true;
+            let of_sandbox = |_: &String, one: &mut ManagedContainer| one.sandbox == id;
+            let containers: Vec<_> = self.containers.extract_if(.., of_sandbox).collect();
+            for (_, container) in containers {
+                let sent = container.sent_allowance.clone();
+                let mut container =
+                    self.sync_container(container, &mut NoPreference, now, &mut changes);
+                container.sent_allowance = sent;
+                self.containers.insert(container.id.clone(), container);
+            }
+            for change in changes {
+                tracing::info!(%change, "pod admitted late");
+            }
+        }
+        any
     }
 
     /// Whether containers of the pod were admitted without its spec.
@@ -243,13 +308,13 @@ impl ManagedNode {
     }
 
     /// Adds a running container, and admits it if it is not in the journal.
-    fn sync_container(
+    pub(super) fn sync_container(
         &mut self,
         container: ManagedContainer,
         preference: DevicePreference<'_>,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<ManagedContainer, JournaledLedgerError> {
+    ) -> ManagedContainer {
         let standalone = standalone_uid(&container.pod, &container.name);
         let known = self.has_pod(&standalone);
         let unadmitted = container.clone();
@@ -260,46 +325,55 @@ impl ManagedNode {
                 }
                 // The runtime may have lost earlier updates: the allowance is sent again.
                 container.sent_allowance = None;
-                Ok(container)
+                container
+            }
+            Err(AdmitError::Journal(JournaledLedgerError::Journal(_))) => {
+                self.awaiting_specs.insert(unadmitted.sandbox.clone());
+                unadmitted
             }
             Err(rejected) => {
-                self.record_admission(&standalone, Err(rejected), changes)?;
-                Ok(unadmitted)
+                changes.push(SyncChange::UsesSharedPool {
+                    pod: standalone,
+                    why: rejected.to_string(),
+                });
+                unadmitted
             }
         }
     }
 
-    /// Adds the result of admitting a running pod to `changes`. Only a failed journal write is an error.
-    fn record_admission(
-        &self,
-        pod: &PodUid,
-        outcome: Result<(), AdmitError>,
-        changes: &mut Vec<SyncChange>,
-    ) -> Result<(), JournaledLedgerError> {
-        match outcome {
-            Ok(()) if self.has_pod(pod) => changes.push(SyncChange::Adopted(pod.clone())),
-            Ok(()) => {}
-            Err(AdmitError::Journal(error @ JournaledLedgerError::Journal(_))) => {
-                return Err(error);
-            }
-            Err(rejected) => changes.push(SyncChange::UsesSharedPool {
-                pod: pod.clone(),
-                why: rejected.to_string(),
-            }),
-        }
-        Ok(())
+    /// Whether the ledger has the CPUs of a pod as the kubelet's.
+    fn is_kept_for_kubelet(&self, uid: &PodUid) -> bool {
+        let record = self.journaled.records().get(uid);
+        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
     }
 
-    /// Grants a pod the CPUs that the kubelet assigned to it.
+    /// Grants a pod the CPUs that the kubelet assigned to it, instead of those that the agent chose while it pinned no
+    /// containers. Reserved CPUs and those of other pods are not granted; the pod runs there all the same.
     fn keep_kubelet_cpus(
         &mut self,
         sandbox: &Sandbox,
         cpus: &GrantedCpus,
         now: Timestamp,
         changes: &mut Vec<SyncChange>,
-    ) -> Result<(), JournaledLedgerError> {
+    ) {
+        for resident in self.residents_of(&sandbox.uid) {
+            if self.release_resident(&resident, now).is_err() {
+                self.awaiting_specs.insert(sandbox.id.clone());
+                return;
+            }
+        }
         let mut all = CpuSet::new();
         cpus.values().for_each(|cpus| all |= cpus);
+        let names: Vec<ContainerName> = cpus.keys().cloned().collect();
+        let ledger = self.journaled.ledger();
+        let free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
+        let cpus: GrantedCpus = match ledger.rules().has_exclusive_cpus() {
+            true => cpus
+                .iter()
+                .map(|(name, cpus)| (name.clone(), cpus & &free))
+                .collect(),
+            false => GrantedCpus::new(),
+        };
         let container = |name: &ContainerName| Container {
             name: name.clone(),
             restartable: false,
@@ -310,18 +384,20 @@ impl ManagedNode {
             uid: sandbox.uid.clone(),
             name: sandbox.full_name(),
             init_containers: Vec::new(),
-            containers: cpus.keys().map(container).collect(),
+            containers: names.iter().map(container).collect(),
             pod_requests: None,
             pod_limits: None,
         });
         let record = pod_record::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
         let message = format!("keeps CPUs {all}, assigned by the kubelet");
-        match self.journaled.grant(&pod, cpus, record, message, now) {
+        match self.journaled.grant(&pod, &cpus, record, message, now) {
             Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
                 pod: sandbox.uid.clone(),
                 cpus: all,
             }),
-            Err(error @ JournaledLedgerError::Journal(_)) => return Err(error),
+            Err(JournaledLedgerError::Journal(_)) => {
+                self.awaiting_specs.insert(sandbox.id.clone());
+            }
             Err(error) => {
                 self.shared_sandboxes.insert(sandbox.id.clone());
                 changes.push(SyncChange::UsesSharedPool {
@@ -330,6 +406,5 @@ impl ManagedNode {
                 });
             }
         }
-        Ok(())
     }
 }

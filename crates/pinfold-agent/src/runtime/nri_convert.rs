@@ -11,12 +11,11 @@ const NO_QUOTA: i64 = -1;
 /// CFS period in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// The NRI message of an update. The runtime ignores a failure: the container may have terminated.
+/// The NRI message of an update. The runtime reports a failure.
 #[must_use]
 pub fn update(update: &Update) -> ContainerUpdate {
     ContainerUpdate::new(&update.container)
         .resources(|resources| resources_of(resources, &update.allowance))
-        .ignore_failure()
 }
 
 /// Adds an allowance to the Linux resources of a message.
@@ -30,6 +29,9 @@ pub(super) fn resources_of(resources: LinuxResources, allowance: &Allowance) -> 
     }
     match allowance.quota {
         Quota::AsSpecified => resources,
+        Quota::Limited { quota, period } => {
+            resources.cpu_quota(i64::try_from(quota).unwrap_or(NO_QUOTA), period)
+        }
         Quota::Unlimited => resources.cpu_quota(NO_QUOTA, PERIOD),
     }
 }
@@ -59,7 +61,23 @@ pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
         labels: pod.labels.clone(),
         annotations: pod.annotations.clone(),
         cgroup_parent: linux.cgroup_parent,
-        total: runtime_resources(linux.pod_resources.as_ref()),
+        total: linux
+            .pod_resources
+            .as_ref()
+            .map(runtime_resources)
+            .unwrap_or_default(),
+        ready: true,
+    }
+}
+
+/// A sandbox in the list of a runtime, which has stopped ones too. containerd sends a pid only for those that run. CRI-O
+/// may run pods without a pause process, so their pid is always 0, but it removes the namespaces of stopped ones.
+pub(super) fn listed_sandbox(pod: &PodSandbox, runtime_sends_pids: bool) -> Sandbox {
+    let linux = pod.linux.as_ref();
+    let has_namespaces = linux.is_some_and(|linux| !linux.namespaces.is_empty());
+    Sandbox {
+        ready: pod.pid > 0 || (has_namespaces && !runtime_sends_pids),
+        ..sandbox(pod)
     }
 }
 
@@ -69,15 +87,17 @@ pub(super) fn managed_container(container: &Container, sandbox: &Sandbox) -> Man
     let mut managed = ManagedContainer::new(container.id.clone(), sandbox, name);
     if let Some(linux) = &container.linux {
         managed.cgroup.clone_from(&linux.cgroups_path);
-        managed.resources = runtime_resources(linux.resources.as_ref());
+        managed.resources = linux
+            .resources
+            .as_ref()
+            .map(runtime_resources)
+            .unwrap_or_default();
     }
     managed
 }
 
-fn runtime_resources(resources: Option<&LinuxResources>) -> RuntimeResources {
-    let Some(resources) = resources else {
-        return RuntimeResources::default();
-    };
+/// The resources of an NRI message.
+pub(super) fn runtime_resources(resources: &LinuxResources) -> RuntimeResources {
     let cpu = resources.cpu.clone().unwrap_or_default();
     let pages = resources.hugepage_limits.iter();
     RuntimeResources {

@@ -14,7 +14,7 @@ use pinfold_journal::JournalLimits;
 
 /// Records the pods that run although they were rejected.
 #[derive(Default)]
-struct Listener(Mutex<Vec<String>>);
+pub(super) struct Listener(Mutex<Vec<String>>);
 
 impl Telemetry for Listener {
     fn runtime_connected(&self, _: &RuntimeInfo) {}
@@ -84,6 +84,7 @@ fn stage(pins: bool) -> Stage {
         telemetry: reported.clone(),
         updates: updates_sender,
         clock: || Timestamp::UNIX_EPOCH,
+        runtime_sends_pids: false,
     };
     Stage {
         _folder: folder,
@@ -200,4 +201,82 @@ fn removing_an_old_sandbox_does_not_release_the_pod_of_a_new_one() {
     let node = lock(&stage.runtime.node);
     assert!(node.has_pod(&"a-4".into()));
     assert!(node.has_sandbox_of(&"a-4".into()));
+}
+
+#[test]
+fn a_resize_of_exclusive_cpus_is_rejected_with_a_reason_and_others_are_accepted() {
+    let mut stage = stage(true);
+    let wanted = |shares: u64| LinuxResources::default().cpu_shares(shares);
+    let with_shares = |uid: &str, shares: u64| {
+        let mut container = container_of(uid);
+        container.linux = Some(LinuxContainer {
+            resources: Some(wanted(shares)),
+            ..LinuxContainer::default()
+        });
+        container
+    };
+    let (pod, container) = (sandbox_of("a-4"), with_shares("a-4", 4096));
+    stage.runtime.run_pod_sandbox(&pod).expect("admitted");
+    let created = stage.runtime.create_container(&pod, &container);
+    created.expect("created");
+    let same = stage
+        .runtime
+        .update_container(&pod, &container, &wanted(4096));
+    assert_eq!(same.expect("unchanged").update.len(), 1);
+    let more = stage
+        .runtime
+        .update_container(&pod, &container, &wanted(5120));
+    let reason = more.expect_err("it would need a fifth CPU").to_string();
+    assert!(
+        reason.contains("container main has exclusive CPUs"),
+        "{reason}"
+    );
+    let mut total = pod.clone();
+    total.linux.get_or_insert_default().pod_resources = Some(wanted(4096));
+    let known = lock(&stage.runtime.node)
+        .resize_pod(&pod.id, &nri_convert::runtime_resources(&wanted(4096)));
+    known.expect("the total was not known");
+    let more = stage
+        .runtime
+        .update_pod_sandbox(&pod, &wanted(0), &wanted(5120));
+    assert!(more.is_err());
+    let shared = PodSandbox {
+        linux: Some(LinuxPodSandbox {
+            cgroup_parent: "/kubepods/burstable/podx".to_owned(),
+            ..LinuxPodSandbox::default()
+        }),
+        ..sandbox_of("x")
+    };
+    let container = with_shares("x", 512);
+    stage.runtime.run_pod_sandbox(&shared).expect("admitted");
+    let created = stage.runtime.create_container(&shared, &container);
+    created.expect("created");
+    let more = stage
+        .runtime
+        .update_container(&shared, &container, &wanted(1024));
+    assert_eq!(more.expect("accepted").update.len(), 1);
+    let node = lock(&stage.runtime.node);
+    assert_eq!(node.rejections(), 2);
+    let exclusive = node.journaled().ledger().exclusive_cpus(&"a-4".into());
+    assert_eq!(exclusive.len(), 4);
+}
+
+#[test]
+fn a_container_of_a_sandbox_that_was_never_reported_is_admitted_with_its_pod() {
+    let mut stage = stage(true);
+    assert_eq!(stage.cpus("a-4"), "1-2,9-10");
+    let node = lock(&stage.runtime.node);
+    assert!(node.has_pod(&"a-4".into()));
+}
+
+#[test]
+fn without_pinning_a_full_disk_rejects_nothing() {
+    let mut stage = stage(false);
+    lock(&stage.runtime.node)
+        .journaled_mut()
+        .fail_to_write(true);
+    let (pod, container) = (sandbox_of("a-4"), container_of("a-4"));
+    stage.runtime.run_pod_sandbox(&pod).expect("not rejected");
+    let created = stage.runtime.create_container(&pod, &container);
+    created.expect("not rejected");
 }

@@ -1,7 +1,10 @@
 //! The metrics and health endpoints.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use super::routes::pod;
-use super::server::serve;
+use super::server::{CONNECTIONS, serve};
 
 #[test]
 fn an_agent_that_waits_for_the_runtime_is_healthy_but_not_ready() {
@@ -49,5 +52,19 @@ fn the_tcp_port_serves_only_metrics_and_health() {
         ("DELETE", "/healthz", 405),
     ] {
         assert_eq!(server.probe(method, path).0, expected, "{method} {path}");
+    }
+}
+
+#[test]
+fn idle_and_slow_clients_cannot_keep_probes_out() {
+    let server = serve();
+    let mut open = Vec::new();
+    for _ in 0..3 * CONNECTIONS {
+        let mut client = TcpStream::connect(server.address).expect("a listener");
+        client
+            .write_all(b"GET /metrics HTTP/1.1\r\nHo")
+            .expect("sent");
+        open.push(client);
+        assert_eq!(server.probe("GET", "/healthz").0, 200);
     }
 }

@@ -22,13 +22,16 @@ pub(crate) struct TestServer {
     _folder: tempfile::TempDir,
 }
 
+/// Most connections of each listener.
+pub(crate) const CONNECTIONS: usize = 8;
+
 /// Starts a server with low limits, so that tests can exceed them.
 pub(crate) fn serve() -> TestServer {
     let folder = tempfile::tempdir().expect("a folder");
     let agent = FakeAgent::new(folder.path());
     let socket = folder.path().join("run/agent.sock");
     let limits = HttpLimits {
-        connections: 8,
+        connections: CONNECTIONS,
         request_timeout: Duration::from_secs(1),
         ..HttpLimits::default()
     };
@@ -51,7 +54,7 @@ pub(crate) fn serve() -> TestServer {
     });
     runtime.spawn(async move {
         let listener = tokio::net::TcpListener::from_std(tcp)?;
-        http::serve(listener, probes, limits).await
+        http::serve_probes(listener, probes, limits).await
     });
     TestServer {
         agent,

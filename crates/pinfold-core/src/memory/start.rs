@@ -106,6 +106,19 @@ impl StaticMemory {
         }
     }
 
+    /// The table of this machine on which the containers and pods of another table hold the same blocks.
+    ///
+    /// # Errors
+    /// If the machine does not have a NUMA node or a type of memory that a block is on.
+    pub(crate) fn table_with_blocks_of(
+        &self,
+        held: &MemoryState,
+    ) -> Result<MemoryState, MemoryStartError> {
+        let nodes = self.expected_nodes(held)?;
+        let (containers, pods) = (held.containers.clone(), held.pods.clone());
+        Ok(MemoryState::new(nodes, containers, pods))
+    }
+
     /// The table that results from allocating all blocks in ascending order of pods and containers.
     fn expected_nodes(
         &self,

@@ -1,5 +1,6 @@
 //! The server: accepts connections within limits, reads whole requests and passes them to a [`Handler`].
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
@@ -16,7 +17,8 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 /// Limits on the resources that clients can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,19 +155,58 @@ pub async fn serve<H: Handler + ?Sized>(
     };
     let listener = Arc::new(listener);
     loop {
-        let raw = match listener.accept_raw().await {
-            Ok(raw) => raw,
-            Err(error) if is_transient(&error) => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let raw = accept(&*listener).await?;
         let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
         let (server, listener) = (server.clone(), listener.clone());
-        tokio::spawn(serve_connection(listener, raw, server, permit));
+        let connection = serve_connection(listener, raw, server);
+        tokio::spawn(async move {
+            connection.await;
+            drop(permit);
+        });
+    }
+}
+
+/// Like [`serve`], but a new connection replaces the oldest one when there are too many: slow or idle clients cannot keep
+/// others out. For requests that are answered at once, such as health probes.
+///
+/// # Errors
+/// If connections can no longer be accepted.
+pub async fn serve_probes<H: Handler + ?Sized>(
+    listener: impl Listener,
+    handler: Arc<H>,
+    limits: HttpLimits,
+) -> io::Result<()> {
+    let server = Server {
+        handler,
+        limits,
+        slots: Arc::new(Semaphore::new(limits.connections)),
+    };
+    let listener = Arc::new(listener);
+    let mut open = VecDeque::new();
+    loop {
+        let raw = accept(&*listener).await?;
+        open.retain(|connection: &JoinHandle<()>| !connection.is_finished());
+        while open.len() >= limits.connections.max(1) {
+            if let Some(oldest) = open.pop_front() {
+                oldest.abort();
+            }
+        }
+        let (server, listener) = (server.clone(), listener.clone());
+        open.push_back(tokio::spawn(serve_connection(listener, raw, server)));
+    }
+}
+
+/// The next connection. Waits if it cannot be accepted now.
+async fn accept<L: Listener>(listener: &L) -> io::Result<L::Raw> {
+    loop {
+        match listener.accept_raw().await {
+            Err(error) if is_transient(&error) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            accepted => return accepted,
+        }
     }
 }
 
@@ -174,7 +215,6 @@ async fn serve_connection<L: Listener, H: Handler + ?Sized>(
     listener: Arc<L>,
     raw: L::Raw,
     server: Server<H>,
-    _permit: OwnedSemaphorePermit,
 ) {
     let handshake = listener.handshake(raw);
     let done = tokio::time::timeout(server.limits.request_timeout, handshake).await;

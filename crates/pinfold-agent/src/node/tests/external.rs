@@ -45,6 +45,7 @@ fn an_external_process_is_confined_after_a_restart_too_and_dropped_when_it_ended
         process: Process { pid, started: 1 },
         boot: "this one".to_owned(),
         container: "main".into(),
+        affinity: set("0-3"),
     };
     let ids = |scene: &Scene| -> Vec<String> {
         let containers = scene.node.containers();
@@ -63,6 +64,16 @@ fn an_external_process_is_confined_after_a_restart_too_and_dropped_when_it_ended
     let held = scene.node.hold_process(&process(8), &uid, &|_| true, NOW);
     held.expect("journaled");
     assert_eq!(ids(&scene), ["/proc/7", "/proc/8"]);
+    // Pinned again, a process keeps the affinity that it had before the first time.
+    let again = PinnedProcess {
+        affinity: set("1"),
+        ..process(8)
+    };
+    let held = scene.node.hold_process(&again, &uid, &|_| true, NOW);
+    held.expect("journaled");
+    let record = &scene.node.journaled().records()[&uid];
+    let pinned = record.processes.iter().find(|held| held.process.pid == 8);
+    assert_eq!(pinned.expect("it is held").affinity, set("0-3"));
     let alive = |held: &PinnedProcess| held.process.pid != 7;
     let held = scene.node.hold_process(&process(9), &uid, &alive, NOW);
     held.expect("journaled");

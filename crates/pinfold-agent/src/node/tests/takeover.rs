@@ -11,15 +11,12 @@ fn pods_that_the_kubelet_pinned_keep_their_cpus_until_they_terminate() {
     let old = pod_spec("old", &cpus(2));
     let sandbox_of_pod = sandbox("old", &old);
     let container = ManagedContainer::new("old-main".to_owned(), &sandbox_of_pod, "main".into());
-    let (updates, changes) = scene
-        .node
-        .synchronize(
-            vec![(sandbox_of_pod, None)],
-            vec![container],
-            &mut NoPreference,
-            NOW,
-        )
-        .expect("journaled");
+    let (updates, changes) = scene.node.synchronize(
+        vec![(sandbox_of_pod, None)],
+        vec![container],
+        &mut NoPreference,
+        NOW,
+    );
     assert_eq!(updates, []);
     let cpus_of_old = set("2,10");
     assert_eq!(
@@ -63,7 +60,7 @@ fn pods_that_the_kubelet_pinned_are_handled_before_unknown_ones() {
     let synchronized = scene
         .node
         .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
-    let (_, changes) = synchronized.expect("journaled");
+    let (_, changes) = synchronized;
     let pinned = SyncChange::KeptKubeletCpus {
         pod: "old".into(),
         cpus: set("1,9"),
@@ -105,7 +102,7 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         scene
             .node
             .synchronize_with_kubelet_devices(pods, vec![container], kubelet_devices, NOW);
-    let (_, changes) = synchronized.expect("journaled");
+    let (_, changes) = synchronized;
     assert_eq!(changes, [SyncChange::Adopted("g".into())]);
     // Node 1 has CPUs 4-7 and 12-15.
     assert_eq!(scene.sent_cpus("g-main"), "4,12");
@@ -113,14 +110,65 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
         scene
             .node
             .synchronize_with_kubelet_devices(Vec::new(), Vec::new(), BTreeMap::new(), NOW);
-    assert_eq!(
-        synchronized.expect("journaled").1,
-        [SyncChange::Released("g".into())]
-    );
+    assert_eq!(synchronized.1, [SyncChange::Released("g".into())]);
     let pool = scene.node.journaled().ledger().state().pool();
     assert_eq!(
         pool.resources().count(),
         0,
         "its devices are removed with it"
     );
+}
+
+#[test]
+fn pods_that_were_admitted_while_the_kubelet_pinned_keep_the_kubelets_cpus() {
+    let pins = KubeletPins {
+        // CPU 8 is reserved by the agent's rules.
+        pods: [("old".into(), [("main".into(), set("7-8,15"))].into())].into(),
+    };
+    let mut scene = Scene::kubelet();
+    scene.node = scene.node.observe_only();
+    scene.run("old", &cpus(3));
+    assert_ne!(
+        scene
+            .node
+            .journaled()
+            .ledger()
+            .exclusive_cpus(&"old".into()),
+        set("7,15")
+    );
+    scene.pins = pins;
+    scene.restart(UnknownContainers::Adopt);
+    let old = pod_spec("old", &cpus(3));
+    let sandbox_of_pod = sandbox("old", &old);
+    let container =
+        |name: &str| ManagedContainer::new(format!("old-{name}"), &sandbox_of_pod, name.into());
+    let containers = vec![container("main"), container("sidecar")];
+    let pods = vec![(sandbox_of_pod.clone(), Some(Arc::new(old)))];
+    let (updates, changes) =
+        scene
+            .node
+            .synchronize(pods.clone(), containers.clone(), &mut NoPreference, NOW);
+    assert!(
+        matches!(&changes[..], [SyncChange::KeptKubeletCpus { .. }]),
+        "{changes:?}"
+    );
+    assert_eq!(
+        scene
+            .node
+            .journaled()
+            .ledger()
+            .exclusive_cpus(&"old".into()),
+        set("7,15")
+    );
+    // Its pinned container is not touched; its sidecar leaves the CPUs of others.
+    let touched: Vec<&str> = updates
+        .iter()
+        .map(|update| update.container.as_str())
+        .collect();
+    assert_eq!(touched, ["old-sidecar"]);
+    assert_eq!(scene.sent_cpus("old-sidecar"), "0-6,8-14");
+    let (_, changes) = scene
+        .node
+        .synchronize(pods, containers, &mut NoPreference, NOW);
+    assert_eq!(changes, []);
 }

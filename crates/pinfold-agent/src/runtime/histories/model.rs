@@ -1,0 +1,103 @@
+//! What must hold after every step.
+//!
+//! 1. The ledger is consistent: no CPU, device, byte or huge page is held twice.
+//! 2. A container that runs has the exclusive CPUs of the journal, or the newest shared pool.
+//! 3. A pod that ended holds nothing.
+//! 4. A running container keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
+//! 5. A rejected request changes nothing.
+//! 6. A pod that the API server has as active keeps its CPUs, whether its sandbox runs or not.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::device::DevicesByResource;
+use pinfold_core::ledger::LedgerState;
+
+use super::Step;
+use super::played_node::PlayedNode;
+
+/// The state before a step.
+pub(super) struct Before {
+    state: Option<LedgerState>,
+    /// Exclusive CPUs and devices of the running containers.
+    held: BTreeMap<String, (CpuSet, DevicesByResource)>,
+    /// Exclusive CPUs of the pods that the API server has as active.
+    active: BTreeMap<String, CpuSet>,
+}
+
+impl Before {
+    pub(super) fn of(node: &PlayedNode, step: Step) -> Self {
+        let is_request = matches!(step, Step::Run(_) | Step::Create(..) | Step::Resize(..));
+        Self {
+            state: is_request.then(|| node.state()).flatten(),
+            held: node.held_by_running(),
+            active: node.held_by_active(),
+        }
+    }
+}
+
+/// The first rule that does not hold.
+pub(super) fn check(
+    node: &PlayedNode,
+    step: Step,
+    before: &Before,
+    rejected: bool,
+) -> Result<(), String> {
+    if !node.is_managed() {
+        return Ok(());
+    }
+    if let Some(finding) = node.audit().first() {
+        return Err(format!("{finding}"));
+    }
+    if rejected && let (Some(old), Some(state)) = (&before.state, node.state()) {
+        let same = old.cpus() == state.cpus()
+            && old.memory() == state.memory()
+            && old.devices() == state.devices()
+            && old.admitted_pods() == state.admitted_pods();
+        if !same {
+            return Err("a rejected request changed the ledger".to_owned());
+        }
+    }
+    let shared = node.shared_pool();
+    for container in node.running() {
+        if !node.knows(container) {
+            return Err(format!("{} runs and is not known", container.id));
+        }
+        let own = node.exclusive_cpus(container);
+        let expected = own.as_ref().unwrap_or(&shared);
+        if container.cpus != *expected {
+            let (id, found) = (&container.id, &container.cpus);
+            return Err(format!("{id} runs on {found} instead of {expected}"));
+        }
+    }
+    let may_move = |cpus: &CpuSet| match step {
+        Step::Offline(_) | Step::Rules(_) | Step::StartAgent => {
+            !cpus.is_subset(&node.assignable_cpus())
+        }
+        _ => false,
+    };
+    let active = node.held_by_active();
+    for (uid, cpus) in &before.active {
+        let now = active.get(uid);
+        let is_removed = matches!(step, Step::RemoveSandbox(_));
+        if node.is_active(uid) && now != Some(cpus) && !is_removed && !may_move(cpus) {
+            return Err(format!("pod {uid} lost CPUs {cpus}: {now:?}"));
+        }
+    }
+    let after = node.held_by_running();
+    for (id, (cpus, devices)) in &before.held {
+        let Some((now, devices_now)) = after.get(id) else {
+            continue;
+        };
+        if now != cpus && !may_move(cpus) {
+            return Err(format!("{id} moved from {cpus} to {now}"));
+        }
+        if devices != devices_now {
+            return Err(format!("{id} lost a device"));
+        }
+    }
+    match node.ended_but_held(step).first() {
+        Some(uid) => Err(format!("{uid} ended and holds resources")),
+        None => Ok(()),
+    }
+}

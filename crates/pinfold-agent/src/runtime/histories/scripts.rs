@@ -1,0 +1,152 @@
+//! Shortened histories that failed once.
+
+use super::Runtime::{Containerd, CriO};
+use super::Step::*;
+use super::{Runtime, Setup, Step, play};
+
+/// Plays a history with the runtime, with and without an API server as given.
+fn holds(runtime: Runtime, api_server: bool, steps: &[Step]) {
+    let setup = Setup {
+        runtime,
+        api_server,
+    };
+    if let Err((at, broken)) = play(setup, steps) {
+        panic!("step {at}: {broken}");
+    }
+}
+
+/// Starts a container from nothing.
+fn container(pod: u8) -> [Step; 5] {
+    [
+        Watch,
+        Run(pod),
+        Create(pod, 0),
+        Created(pod, 0),
+        Start(pod, 0),
+    ]
+}
+
+#[test]
+fn a_completed_pod_takes_no_cpus_back_when_the_agent_or_the_runtime_restarts() {
+    for runtime in [Containerd, CriO] {
+        for api_server in [false, true] {
+            for restart in [&[Kill, StartAgent][..], &[RestartRuntime]] {
+                let steps = [
+                    &container(0)[..],
+                    &[Complete(0)],
+                    restart,
+                    &[WatchAll, Check],
+                    restart,
+                ];
+                holds(runtime, api_server, &steps.concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pod_that_ends_while_the_agent_is_down_is_released() {
+    for runtime in [Containerd, CriO] {
+        for end in [Complete(0), Delete(0)] {
+            let steps = [&container(0)[..], &[Kill, end, StartAgent, WatchAll, Check]];
+            holds(runtime, true, &steps.concat());
+            holds(runtime, false, &steps.concat());
+        }
+    }
+}
+
+#[test]
+fn a_container_that_is_being_created_while_the_agent_connects_keeps_its_cpus() {
+    for api_server in [false, true] {
+        let steps = [
+            WatchAll,
+            Run(0),
+            Create(0, 0),
+            Kill,
+            StartAgent,
+            Run(1),
+            Create(1, 0),
+            Created(1, 0),
+            Start(1, 0),
+            Created(0, 0),
+            Start(0, 0),
+        ];
+        holds(CriO, api_server, &steps);
+    }
+}
+
+#[test]
+fn a_container_whose_creation_the_agent_missed_is_adopted_before_it_starts() {
+    for api_server in [false, true] {
+        let steps = [
+            WatchAll,
+            Kill,
+            Run(0),
+            Create(0, 0),
+            StartAgent,
+            WatchAll,
+            Created(0, 0),
+            Start(0, 0),
+        ];
+        holds(CriO, api_server, &steps);
+    }
+}
+
+#[test]
+fn a_shared_container_that_is_being_created_gets_the_pool_that_shrank_meanwhile() {
+    let steps = [
+        WatchAll,
+        Run(2),
+        Create(2, 0),
+        Run(0),
+        Create(0, 0),
+        Created(2, 0),
+        Start(2, 0),
+    ];
+    holds(Containerd, true, &steps);
+    holds(CriO, false, &steps);
+}
+
+#[test]
+fn a_pod_keeps_its_cpus_while_its_sandbox_is_made_anew() {
+    let steps = [
+        &container(0)[..],
+        &[WatchAll, PauseDies(0)],
+        &container(1)[1..],
+        &[Run(0), Create(0, 0), Created(0, 0), Start(0, 0)],
+    ];
+    holds(Containerd, true, &steps.concat());
+}
+
+#[test]
+fn pods_keep_their_cpus_if_another_cpu_goes_offline_or_is_reserved() {
+    for change in [Offline(1), Offline(2), Rules(1), Rules(2)] {
+        let steps = [
+            &container(0)[..],
+            &container(3)[1..],
+            &container(1)[1..],
+            &[Exit(0, 0), Delete(0), change],
+        ];
+        holds(Containerd, true, &steps.concat());
+    }
+}
+
+#[test]
+fn the_agent_connects_on_a_full_disk_and_admits_running_pods_when_there_is_space() {
+    for api_server in [false, true] {
+        let steps = [
+            &[Kill][..],
+            &container(0),
+            &[
+                Disk(true),
+                StartAgent,
+                RestartRuntime,
+                WatchAll,
+                Disk(false),
+                Check,
+            ],
+            &container(1)[1..],
+        ];
+        holds(Containerd, api_server, &steps.concat());
+    }
+}
