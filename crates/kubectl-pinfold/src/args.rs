@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_terminal::manual::ManualCommand;
-use pinfold_terminal::{DeciderArg, Format};
+use pinfold_terminal::{ColourChoice, DeciderArg, Format};
 
 /// The name of the program, by which kubectl finds the plugin.
 pub(crate) const PROGRAM: &str = "kubectl-pinfold";
@@ -19,6 +19,9 @@ pub(crate) const PROGRAM: &str = "kubectl-pinfold";
     after_help = "Exit codes: 0 success, 1 rejected (no node admits the pod), 2 invalid input, 3 environment."
 )]
 pub(crate) struct Args {
+    /// When to use colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, global = true)]
+    pub(crate) color: ColourChoice,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -76,7 +79,7 @@ pub(crate) struct PodArgs {
 #[command(after_help = "Examples:\n  \
     kubectl pinfold top\n  \
     kubectl pinfold top --sort memory --selector zone=a\n\n\
-    In the bars # is used, = is reserved for the system, . is free.")]
+    In the bars # is free, . is used by pods, = is reserved for the system.")]
 pub(crate) struct TopArgs {
     /// The sort order of nodes
     #[arg(long, value_enum, default_value_t)]

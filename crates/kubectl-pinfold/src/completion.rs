@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use clap::{Command, CommandFactory};
 use pinfold_terminal::{Failure, output};
 
+use self::names::NamedKind;
 use crate::args::Args;
+
+mod names;
 
 /// The name under which kubectl asks for completions.
 const COMPLETE: &str = "kubectl_complete-pinfold";
@@ -25,7 +28,13 @@ pub(crate) fn print(arguments: &[OsString]) -> Result<ExitCode, Failure> {
     const DIRECTIVE: u32 = 4;
     let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
     let mut text = String::new();
-    for candidate in candidates(&Args::command(), &words) {
+    let plugin = Args::command();
+    let fixed = candidates(&plugin, &words);
+    let names = match named_kind(&plugin, &words) {
+        Some(kind) => names::list(kind, &words),
+        None => Vec::new(),
+    };
+    for candidate in fixed.into_iter().chain(names) {
         let _ = writeln!(text, "{candidate}");
     }
     output::print(&format!("{text}:{DIRECTIVE}\n"))?;
@@ -59,6 +68,31 @@ fn candidates(plugin: &Command, words: &[&str]) -> Vec<String> {
     };
     all.retain(|name| name.starts_with(last));
     all
+}
+
+/// The kind of objects whose names the last word may become.
+fn named_kind(plugin: &Command, words: &[&str]) -> Option<NamedKind> {
+    let (last, before) = words.split_last()?;
+    let mut command = plugin;
+    let mut value_of = None;
+    for word in before {
+        value_of = option(command, word);
+        if let Some(below) = command.find_subcommand(word) {
+            command = below;
+        }
+    }
+    match (
+        value_of.map(|flag| flag.get_id().as_str()),
+        command.get_name(),
+    ) {
+        (Some("namespace"), _) => Some(NamedKind::Namespace),
+        (Some("if_moved"), _) => Some(NamedKind::PodOfAnyNamespace),
+        (Some(_), _) => None,
+        (None, _) if last.starts_with('-') => None,
+        (None, "pod") => Some(NamedKind::Pod),
+        (None, "node") => Some(NamedKind::Node),
+        (None, _) => None,
+    }
 }
 
 /// The flag of this name, if it takes a value.
@@ -105,6 +139,25 @@ mod tests {
             (&["explain", "pod", ""], &[]),
         ] {
             assert_eq!(candidates(&plugin, words), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn pods_nodes_and_namespaces_are_completed_where_a_name_is_expected() {
+        let plugin = Args::command();
+        for (words, expected) in [
+            (&["explain", "pod", "tr"][..], Some(NamedKind::Pod)),
+            (&["explain", "pod", "-n", "m"], Some(NamedKind::Namespace)),
+            (
+                &["explain", "pod", "a", "--if-moved", ""],
+                Some(NamedKind::PodOfAnyNamespace),
+            ),
+            (&["view", "node", ""], Some(NamedKind::Node)),
+            (&["view", "node", "--o"], None),
+            (&["view", "node", "-o", ""], None),
+            (&["top", ""], None),
+        ] {
+            assert_eq!(named_kind(&plugin, words), expected, "{words:?}");
         }
     }
 }

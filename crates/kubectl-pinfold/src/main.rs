@@ -10,7 +10,7 @@ mod completion;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use pinfold_terminal::Failure;
+use pinfold_terminal::{Failure, output};
 
 use crate::args::{Args, Command, ExplainedKind, ViewedKind};
 
@@ -19,7 +19,11 @@ fn main() -> ExitCode {
     let program = arguments.next();
     let result = match completion::is_requested(program.as_deref()) {
         true => completion::print(&arguments.collect::<Vec<_>>()),
-        false => run(&Args::parse().command),
+        false => {
+            let args = Args::parse();
+            output::choose_colour(args.color);
+            run(&args.command)
+        }
     };
     result.unwrap_or_else(|failure| failure.report(args::PROGRAM))
 }

@@ -263,7 +263,7 @@ impl AgentApiError {
     /// The rejection of a pod, with the nearest requests that would fit.
     #[must_use]
     pub fn rejected(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> Self {
-        let explanation = explain::rejection(name, decision, remedies);
+        let explanation = explain::rejection(name, decision, remedies, explain::WIDTH);
         Self {
             kind: ApiErrorKind::Rejected,
             error: explain::one_line(decision),

@@ -84,6 +84,8 @@ pub enum SharedReason {
     NoCpuRequest,
     /// The request is not a whole number of CPUs.
     Fraction(Quantity),
+    /// The request does not fit 64 bits, and Kubernetes computes with zero or a negative number.
+    Overflow(Quantity),
     /// The pod has pod-level resources, and this container is not Guaranteed by itself.
     NotGuaranteedAlone,
 }
@@ -166,6 +168,7 @@ fn shared(demand: &PodDemand<'_>, container: &Container, is_static: bool) -> Sha
     }
     match positive(&container.requests, "cpu") {
         None => SharedReason::NoCpuRequest,
+        Some(request) if request.value() <= 0 => SharedReason::Overflow(request),
         Some(request) if !is_whole(request) => SharedReason::Fraction(request),
         Some(_) => SharedReason::NotGuaranteedAlone,
     }

@@ -10,7 +10,7 @@ pub enum HardwareError {
     /// The specification matches no machine, file or preset.
     #[error(
         "no machine {spec:?}: expected \"this\", a directory with sys and proc in it, a recording, \
-         an hwloc XML file, a preset or a description such as \"2 sockets, 16 cores, smt2\"{}",
+         an hwloc XML file, JSON of a topology, a preset or a description such as \"2 sockets, 16 cores, smt2\"{}",
         did_you_mean(.nearest.as_deref())
     )]
     NoSuchMachine {
@@ -87,6 +87,24 @@ pub enum HardwareError {
         line: usize,
         /// What is wrong there.
         problem: &'static str,
+    },
+    /// The text is not the JSON of a topology.
+    #[error("not the JSON of a topology: {problem}; make one with \"pinfold topology -o json\"")]
+    Json {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The file is an archive.
+    #[error(
+        "{}: expected a recording, an hwloc XML file, JSON of a topology or a description, found a {format} archive; \
+         unpack it and name the directory that holds sys and proc",
+        .path.display()
+    )]
+    Archive {
+        /// The file.
+        path: PathBuf,
+        /// The format of the archive.
+        format: &'static str,
     },
     /// A description could not be parsed.
     #[error(transparent)]

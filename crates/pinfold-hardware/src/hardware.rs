@@ -4,13 +4,13 @@
 //! several NUMA nodes (sub-NUMA clustering) or a node several caches.
 
 use pinfold_core::cpu_set::{CpuId, CpuSet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::numa_id::NumaId;
 use crate::pci::{PciDevice, PciKind};
 
 /// A machine, as its kernel, hwloc or a description reports it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hardware {
     /// The product name or the preset's name; may be empty.
@@ -44,7 +44,7 @@ pub struct Hardware {
 }
 
 /// The CPUs of a machine by state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuStates {
     /// CPUs that are online.
     pub online: CpuSet,
@@ -59,7 +59,7 @@ pub struct CpuStates {
 }
 
 /// One physical package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Socket {
     /// The kernel's id, or a running number if it has none.
     pub id: u32,
@@ -68,7 +68,7 @@ pub struct Socket {
 }
 
 /// One die of a package.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Die {
     /// The package it is in.
     pub socket: u32,
@@ -79,7 +79,7 @@ pub struct Die {
 }
 
 /// One core: the CPUs that are its threads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareCore {
     /// The package it is in.
     pub socket: u32,
@@ -94,7 +94,7 @@ pub struct HardwareCore {
 }
 
 /// What a cache stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheKind {
     /// Data only.
@@ -106,7 +106,7 @@ pub enum CacheKind {
 }
 
 /// One cache.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CpuCache {
     /// 1 is nearest to the core.
     pub level: u8,
@@ -121,7 +121,7 @@ pub struct CpuCache {
 }
 
 /// One NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareNode {
     /// The kernel's id; ids may have gaps.
     pub id: NumaId,
@@ -142,7 +142,7 @@ pub struct HardwareNode {
 }
 
 /// Huge pages of one size on one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugePagePool {
     /// Size of one page in KiB.
     pub size_kib: u64,
@@ -153,7 +153,7 @@ pub struct HugePagePool {
 }
 
 /// One row of the firmware's memory attributes (HMAT): the nodes with the best access to a memory, and its performance.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryAccess {
     /// The kernel's access class: 0 counts all initiators, 1 only those with CPUs.
     pub class: u32,
@@ -170,7 +170,7 @@ pub struct MemoryAccess {
 }
 
 /// The CPUs and NUMA nodes that a control group allows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLimits {
     /// The kind of control group.
     pub by: CgroupKind,
@@ -181,7 +181,7 @@ pub struct CgroupLimits {
 }
 
 /// The kinds of control groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CgroupKind {
     /// The `cpuset` controller of cgroup v1, or the cpuset file system before it.
@@ -193,7 +193,7 @@ pub enum CgroupKind {
 }
 
 /// Inconsistent or malformed input that was ignored.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inconsistency {
     /// A distance row that cannot be matched with the nodes.

@@ -5,6 +5,7 @@
 //! recording (one small file)             ─┤
 //! hwloc XML                              ─┼─► Hardware ─► Machine, as the kubelet sees it
 //! "2 sockets, 16 cores, smt2"            ─┤
+//! JSON of `pinfold topology -o json`     ─┤
 //! preset                                 ─┘
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod presets;
 pub mod record;
 pub mod synthetic;
 mod sysfs;
+mod topology_json;
 mod tree;
 pub mod warnings;
 
@@ -40,6 +42,14 @@ pub use open::open;
 /// If it is not XML, not an export of hwloc, or exceeds a limit.
 pub fn from_hwloc_xml(xml: &str) -> Result<Hardware, HardwareError> {
     hwloc_xml::read(xml)
+}
+
+/// Parses the JSON that `pinfold topology -o json` prints.
+///
+/// # Errors
+/// If it is not that JSON, or contradicts itself.
+pub fn from_topology_json(text: &str) -> Result<Hardware, HardwareError> {
+    topology_json::read(text)
 }
 
 /// Reads the machine whose `sys` and `proc` directories are in `root`; `/` is this machine.

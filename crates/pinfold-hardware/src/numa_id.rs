@@ -3,15 +3,15 @@
 use std::fmt;
 
 use pinfold_core::node_set::NodeId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The kernel's id of a NUMA node, 0 to 1023.
 ///
 /// Some machines have ids beyond what a hint can represent (0 to 63, [`NodeId`]): GPU memory on POWER9 is on nodes 250
 /// to
 /// 255. They are read and described, and rejected only where a hint needs them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct NumaId(u16);
 
 impl NumaId {
@@ -37,6 +37,20 @@ impl NumaId {
     #[must_use]
     pub fn node_id(self) -> Option<NodeId> {
         NodeId::new(i64::from(self.0)).ok()
+    }
+}
+
+impl TryFrom<u32> for NumaId {
+    type Error = String;
+
+    fn try_from(id: u32) -> Result<Self, String> {
+        Self::new(id).ok_or_else(|| format!("NUMA node {id}: expected 0 to {}", Self::LIMIT - 1))
+    }
+}
+
+impl From<NumaId> for u32 {
+    fn from(id: NumaId) -> Self {
+        id.get()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::HardwareError;
 use crate::hardware::Hardware;
 use crate::record::Recording;
-use crate::{from_hwloc_xml, from_sysfs, presets, synthetic};
+use crate::{from_hwloc_xml, from_sysfs, from_topology_json, presets, synthetic};
 
 /// Limit of the size of a file that describes a machine.
 const LARGEST: u64 = 64 << 20;
@@ -18,7 +18,7 @@ const LARGEST: u64 = 64 << 20;
 /// |---|---|
 /// | empty, or `this` | this machine |
 /// | a directory | the tree with `sys` and `proc` in it |
-/// | a file | a recording, an XML export of hwloc, or a description; detected by its content |
+/// | a file | a recording, an XML export of hwloc, JSON of a topology, or a description; detected by its content |
 /// | `preset:NAME`, or `NAME` | a known server, see [`presets::PRESETS`] |
 /// | anything else | a description, see [`synthetic`] |
 ///
@@ -41,6 +41,10 @@ pub fn open(spec: &str) -> Result<Hardware, HardwareError> {
     }
     if presets::find(spec).is_some() {
         return presets::read(spec);
+    }
+    if looks_like_a_file(spec) {
+        // It is missing, or a pipe.
+        return open_file(path);
     }
     if looks_like_a_description(spec) {
         return Ok(synthetic::read(spec)?);
@@ -71,11 +75,47 @@ fn open_file(path: &Path) -> Result<Hardware, HardwareError> {
     if Recording::is_one(&bytes) {
         return Recording::read(&bytes)?.replay();
     }
+    if let Some(format) = archive_format(&bytes) {
+        return Err(HardwareError::Archive {
+            path: path.to_owned(),
+            format,
+        });
+    }
     let text = String::from_utf8_lossy(&bytes);
+    if text.trim_start().starts_with('{') {
+        return from_topology_json(&text);
+    }
     if text.trim_start().starts_with('<') {
         return from_hwloc_xml(&text);
     }
     Ok(synthetic::read(&text)?)
+}
+
+/// The archive format of a file that begins with these bytes.
+fn archive_format(bytes: &[u8]) -> Option<&'static str> {
+    const FORMATS: [(&[u8], &str); 4] = [
+        (b"BZh", "bzip2"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"PK\x03\x04", "zip"),
+    ];
+    let is_tar = bytes.get(257..262) == Some(b"ustar");
+    let format = FORMATS.iter().find(|(magic, _)| bytes.starts_with(magic));
+    is_tar
+        .then_some("tar")
+        .or(format.map(|&(_, format)| format))
+}
+
+/// Whether the text is the name of a file: a path, or a name that ends like files with machines.
+fn looks_like_a_file(spec: &str) -> bool {
+    const ENDS: [&str; 9] = [
+        ".xml", ".json", ".yaml", ".yml", ".machine", ".gz", ".bz2", ".xz", ".tar",
+    ];
+    let name = spec.to_ascii_lowercase();
+    spec.starts_with(['/', '~'])
+        || spec.starts_with("./")
+        || spec.starts_with("../")
+        || ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether the text has blanks or other characters that a path or a misspelt preset does not have.

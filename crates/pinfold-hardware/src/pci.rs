@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::numa_id::NumaId;
 
@@ -57,8 +58,16 @@ impl Serialize for PciAddress {
     }
 }
 
+impl<'de> Deserialize<'de> for PciAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let expected = || D::Error::custom("expected a PCI address such as 0000:3b:00.1");
+        text.parse().map_err(|()| expected())
+    }
+}
+
 /// The kinds of PCI functions that placement distinguishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PciKind {
     /// GPUs: 3D controllers, and display controllers of vendors that make GPUs.
@@ -104,7 +113,7 @@ impl PciKind {
 }
 
 /// The role of a function in SR-IOV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SriovRole {
     /// A physical function.
@@ -122,20 +131,20 @@ pub enum SriovRole {
 }
 
 /// One PCI function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciDevice {
     /// Its address.
     pub address: PciAddress,
     /// Its kind.
     pub kind: PciKind,
     /// The 24-bit class code.
-    #[serde(serialize_with = "as_hex::<6, _, _>")]
+    #[serde(serialize_with = "as_hex::<6, _, _>", deserialize_with = "from_hex")]
     pub class: u32,
     /// The vendor's id.
-    #[serde(serialize_with = "as_hex::<4, _, _>")]
+    #[serde(serialize_with = "as_hex::<4, _, _>", deserialize_with = "from_hex")]
     pub vendor: u16,
     /// The device id.
-    #[serde(serialize_with = "as_hex::<4, _, _>")]
+    #[serde(serialize_with = "as_hex::<4, _, _>", deserialize_with = "from_hex")]
     pub device: u16,
     /// Its NUMA node; `None` if the firmware does not report it.
     pub node: Option<NumaId>,
@@ -149,6 +158,14 @@ fn as_hex<const DIGITS: usize, T: fmt::LowerHex, S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{id:0DIGITS$x}"))
+}
+
+/// Parses a PCI id from hexadecimal digits.
+fn from_hex<'de, T: TryFrom<u32>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let id = u32::from_str_radix(&text, 16).ok();
+    let id = id.and_then(|id| T::try_from(id).ok());
+    id.ok_or_else(|| D::Error::custom("expected a PCI id in hexadecimal digits"))
 }
 
 #[cfg(test)]

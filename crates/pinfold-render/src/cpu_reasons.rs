@@ -3,7 +3,7 @@
 use pinfold_core::exclusive_cpus::{
     AmountChange, ContainerCpus, CpuReasons, QosReason, SharedReason,
 };
-use pinfold_core::name::ContainerName;
+use pinfold_core::name::{ContainerName, ResourceName};
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 
@@ -51,7 +51,8 @@ fn qos_reason(reasons: &CpuReasons) -> String {
             resource,
             request,
         }) => {
-            let requests = |request: &Quantity| format!("requests {request} {resource} and ");
+            let requests =
+                |request: &Quantity| format!("requests {} and ", amount(request, resource));
             let requests = request.as_ref().map(requests).unwrap_or_default();
             format!(": {} {requests}has no {resource} limit", whose(container))
         }
@@ -62,7 +63,9 @@ fn qos_reason(reasons: &CpuReasons) -> String {
             limit,
         }) => {
             let whose = whose(container);
-            format!(": {whose} requests {request} {resource} and has a limit of {limit}")
+            let requests = amount(request, resource);
+            let limit = amount(limit, resource);
+            format!(": {whose} requests {requests} and has a limit of {limit}")
         }
     }
 }
@@ -86,6 +89,12 @@ fn cpus(container: &ContainerCpus, qos: QosClass) -> String {
         SharedReason::NotGuaranteed => format!("the pod is {qos:?}"),
         SharedReason::NoCpuRequest => "it requests no cpu".to_owned(),
         SharedReason::Fraction(request) => format!("{request} is not a whole number of CPUs"),
+        SharedReason::Overflow(request) => {
+            format!(
+                "{request} does not fit 64 bits, and Kubernetes computes with {}",
+                request.value()
+            )
+        }
         SharedReason::NotGuaranteedAlone => {
             "its requests differ from its limits beside pod-level resources".to_owned()
         }
@@ -93,9 +102,22 @@ fn cpus(container: &ContainerCpus, qos: QosClass) -> String {
     format!("shared, because {reason}{init}")
 }
 
+/// `1000 CPUs`, where Kubernetes prints `1k`; `1500m cpu`; `4Gi memory`.
+fn amount(quantity: &Quantity, resource: &ResourceName) -> String {
+    match (resource.as_str(), quantity.as_i64()) {
+        ("cpu", Some(1)) => "1 CPU".to_owned(),
+        ("cpu", Some(cpus)) => format!("{cpus} CPUs"),
+        _ => format!("{quantity} {resource}"),
+    }
+}
+
 fn change(changes: &[AmountChange]) -> String {
-    let parts = changes
-        .iter()
-        .map(|change| format!("{} {} of {}", change.to, change.resource, change.container));
+    let parts = changes.iter().map(|change| {
+        format!(
+            "{} of {}",
+            amount(&change.to, &change.resource),
+            change.container
+        )
+    });
     parts.collect::<Vec<_>>().join(", ")
 }

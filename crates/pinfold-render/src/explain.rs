@@ -1,7 +1,7 @@
 //! Text of decisions for people: why a pod was rejected and what would fit, or where it was placed and why.
 //!
 //! Made from facts ([`Explanation`](pinfold_core::explanation::Explanation), [`Remedies`]), never from messages. Lines
-//! are at most 80 columns wide and legible without colour. The text is the same under both fidelities: only the facts
+//! stay within a number of columns and are legible without colour. The text is the same under both fidelities: only the facts
 //! differ.
 
 use std::fmt::Write;
@@ -24,6 +24,7 @@ mod shortage;
 use phrases::{clip, wrap};
 
 pub use moves::defragmentation;
+pub use phrases::WIDTH;
 
 /// The maximum length of an event message.
 const EVENT: usize = 200;
@@ -31,49 +32,93 @@ const EVENT: usize = 200;
 /// Why a pod was rejected: one sentence, the requested and free amounts of every resource, and what would fit. Empty if
 /// it was not rejected. `name` is the pod's display name.
 #[must_use]
-pub fn rejection(name: &str, decision: &Decision, remedies: Option<&Remedies>) -> String {
+pub fn rejection(
+    name: &str,
+    decision: &Decision,
+    remedies: Option<&Remedies>,
+    width: usize,
+) -> String {
     let Some(rejection) = decision.rejection() else {
         return String::new();
     };
-    let mut text = wrap(&format!("{}:", subject(name, rejection)), 0);
-    text.push_str(&wrap(&format!("{}.", sentence(decision, rejection)), 2));
+    rejection_of(
+        &subject(name, rejection),
+        decision,
+        rejection,
+        remedies,
+        width,
+    )
+}
+
+fn rejection_of(
+    subject: &str,
+    decision: &Decision,
+    rejection: &Rejection,
+    remedies: Option<&Remedies>,
+    width: usize,
+) -> String {
+    let mut text = wrap(&format!("{subject}:"), 0, width);
+    text.push_str(&wrap(
+        &format!("{}.", sentence(decision, rejection)),
+        2,
+        width,
+    ));
     let facts = facts(decision);
     if !facts.is_empty() {
         text.push('\n');
-        text.push_str(&shortage::table(facts));
+        text.push_str(&shortage::table(facts, width));
     }
     let unfinished = decision
         .explanation
         .alignments
         .iter()
         .map(|alignment| alignment.merge.unfinished);
-    text.push_str(&notes(unfinished));
+    text.push_str(&notes(unfinished, width));
     if let Some(remedies) = remedies {
-        text.push_str(&remedies::list(remedies));
+        text.push_str(&remedies::list(remedies, width));
     }
     text
+}
+
+/// Why a command cannot run on exclusive CPUs, without the words of pods. Empty if it was not rejected.
+#[must_use]
+pub fn command_rejection(command: &str, decision: &Decision, width: usize) -> String {
+    let Some(rejection) = decision.rejection() else {
+        return String::new();
+    };
+    let subject = format!("cannot run {command}");
+    rejection_of(&subject, decision, rejection, None, width)
 }
 
 /// Where the containers of an admitted pod were placed, and why. Empty if it was rejected. `name` is the pod's display
 /// name.
 #[must_use]
-pub fn admission(name: &str, decision: &Decision) -> String {
+pub fn admission(name: &str, decision: &Decision, width: usize) -> String {
     let Some(assignment) = decision.assignment() else {
         return String::new();
     };
     let explanation = &decision.explanation;
-    let mut text = wrap(&format!("Pod {name} is admitted ({}).", terms(decision)), 0);
+    let mut text = wrap(
+        &format!("Pod {name} is admitted ({}).", terms(decision)),
+        0,
+        width,
+    );
     for container in &assignment.containers {
         text.push_str(&wrap(
             &format!("container {}: {}", container.name, holding(container)),
             2,
+            width,
         ));
         let own = explanation
             .alignments
             .iter()
             .find(|one| one.container.as_ref() == Some(&container.name));
         if let Some(alignment) = own {
-            text.push_str(&wrap(&alignment::placed(explanation.policy, alignment), 4));
+            text.push_str(&wrap(
+                &alignment::placed(explanation.policy, alignment),
+                4,
+                width,
+            ));
         }
     }
     if let Some(whole) = explanation
@@ -84,6 +129,7 @@ pub fn admission(name: &str, decision: &Decision) -> String {
         text.push_str(&wrap(
             &format!("the pod: {}", alignment::placed(explanation.policy, whole)),
             2,
+            width,
         ));
     }
     text.push_str(&notes(
@@ -91,6 +137,7 @@ pub fn admission(name: &str, decision: &Decision) -> String {
             .alignments
             .iter()
             .map(|alignment| alignment.merge.unfinished),
+        width,
     ));
     text
 }
@@ -214,7 +261,7 @@ fn holding(container: &ContainerAssignment) -> String {
 }
 
 /// One note per unfinished search of the merge.
-fn notes(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
+fn notes(unfinished: impl Iterator<Item = UnfinishedSearches>, width: usize) -> String {
     let mut all = UnfinishedSearches::NONE;
     for search in unfinished.flat_map(UnfinishedSearches::iter) {
         all.insert(search);
@@ -236,7 +283,7 @@ fn notes(unfinished: impl Iterator<Item = UnfinishedSearches>) -> String {
             MergeSearch::Amounts => "amounts beyond 2^57 were rounded, to the safe side",
             MergeSearch::UnknownNodes => "NUMA nodes that the machine does not have were left out",
         };
-        let _ = write!(text, "{}", wrap(&format!("Note: {note}."), 0));
+        let _ = write!(text, "{}", wrap(&format!("Note: {note}."), 0, width));
     }
     match text.is_empty() {
         true => text,

@@ -13,7 +13,7 @@ use pinfold_core::occupancy::{DeviceUse, Holder, Occupancy};
 
 use crate::Colour;
 use crate::amount;
-use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
+use crate::layout::{CacheLayout, CoreLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
 use crate::text::{UnbrokenText, count, fill};
 
@@ -29,6 +29,18 @@ pub enum Legend {
     Names,
     /// Also what each pod holds.
     Holdings,
+    /// The same for commands, which are not in pods.
+    Commands,
+}
+
+impl Legend {
+    /// What one holder and several holders are called.
+    fn nouns(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Names | Self::Holdings => ("pod", "pods"),
+            Self::Commands => ("command", "commands"),
+        }
+    }
 }
 
 /// Draws every node, then the legend. Lines stay within `width` columns as far as names allow.
@@ -66,7 +78,7 @@ pub fn draw(
         let devices: Vec<&DeviceUse> = layout.far_devices.iter().collect();
         draw_devices(&mut text, &devices, style);
     }
-    draw_signs(&mut text, layout, occupancy, width);
+    draw_signs(&mut text, layout, occupancy, legend, width);
     draw_holders(&mut text, occupancy, legend, width, colour);
     text
 }
@@ -182,13 +194,13 @@ fn draw_caches(text: &mut String, caches: &[CacheLayout], style: Style) {
 }
 
 /// One sign per core, in groups.
-fn cores(cores: &[Vec<CpuCell>], colour: Colour) -> String {
+fn cores(cores: &[CoreLayout], colour: Colour) -> String {
     let mut text = String::new();
     for (index, core) in cores.iter().enumerate() {
         if index > 0 && index % GROUP == 0 {
             text.push(' ');
         }
-        let (glyph, holder) = glyph(core);
+        let (glyph, holder) = glyph(&core.cpus);
         text.push_str(&paint(&glyph.to_string(), holder, colour));
     }
     text
@@ -242,28 +254,36 @@ fn draw_holders(
     if !names.is_empty() {
         fill(text, &names, 0, 0, 3, width);
     }
+    let (one, several) = legend.nouns();
     if let Some(unsigned @ 1..) = occupancy.holders.len().checked_sub(palette::SIGNS) {
-        let more = count(unsigned, "more pod", "more pods");
+        let more = count(unsigned, &format!("more {one}"), &format!("more {several}"));
         let _ = writeln!(text, "{} {more}", palette::sign(palette::SIGNS));
     }
     if occupancy.shared_only_pods > 0 {
-        let pods = count(occupancy.shared_only_pods, "pod", "pods");
+        let pods = count(occupancy.shared_only_pods, one, several);
         let _ = writeln!(text, "  {pods} in the shared pool");
     }
 }
 
 /// The meaning of the signs that occur in the picture.
-fn draw_signs(text: &mut String, layout: &MachineLayout, occupancy: &Occupancy, width: usize) {
+fn draw_signs(
+    text: &mut String,
+    layout: &MachineLayout,
+    occupancy: &Occupancy,
+    legend: Legend,
+    width: usize,
+) {
     let caches = layout.nodes.iter().flat_map(|node| &node.caches);
     let used: Vec<char> = caches
-        .flat_map(|cache| cache.cores.iter().map(|core| glyph(core).0))
+        .flat_map(|cache| cache.cores.iter().map(|core| glyph(&core.cpus).0))
         .collect();
     let mut signs = Vec::new();
+    let several_holders = format!("threads of several {}", legend.nouns().1);
     for (sign, meaning) in [
         ('·', "free"),
         ('#', "reserved"),
         ('+', "partly reserved"),
-        ('*', "threads of several pods"),
+        ('*', several_holders.as_str()),
     ] {
         if used.contains(&sign) {
             signs.push(UnbrokenText::plain(format!("{sign} {meaning}")));

@@ -42,7 +42,16 @@ pub struct CacheLayout {
     /// The kernel's ID, if known.
     pub id: Option<u32>,
     /// The cores, in machine order.
-    pub cores: Vec<Vec<CpuCell>>,
+    pub cores: Vec<CoreLayout>,
+}
+
+/// One core.
+#[derive(Clone, Debug)]
+pub struct CoreLayout {
+    /// The kernel's ID, unique at most within a socket.
+    pub id: u32,
+    /// Its hardware threads.
+    pub cpus: Vec<CpuCell>,
 }
 
 /// One hardware thread.
@@ -110,19 +119,19 @@ impl NodeLayout {
         sockets.dedup();
         let mut caches: Vec<CacheLayout> = Vec::new();
         for core in &node.cores {
-            let cpus = core
-                .threads
-                .iter()
-                .map(|&id| CpuCell {
-                    id,
-                    used_by: cpu_use(id),
-                })
-                .collect();
+            let cpus = core.threads.iter().map(|&id| CpuCell {
+                id,
+                used_by: cpu_use(id),
+            });
+            let laid_out = CoreLayout {
+                id: core.id,
+                cpus: cpus.collect(),
+            };
             match caches.iter_mut().find(|cache| cache.id == core.l3) {
-                Some(cache) => cache.cores.push(cpus),
+                Some(cache) => cache.cores.push(laid_out),
                 None => caches.push(CacheLayout {
                     id: core.l3,
-                    cores: vec![cpus],
+                    cores: vec![laid_out],
                 }),
             }
         }
@@ -165,9 +174,12 @@ impl NodeLayout {
 
     /// All CPUs of the node.
     pub fn cpus(&self) -> impl Iterator<Item = CpuCell> {
-        self.caches
-            .iter()
-            .flat_map(|cache| cache.cores.iter().flatten().copied())
+        self.caches.iter().flat_map(|cache| {
+            cache
+                .cores
+                .iter()
+                .flat_map(|core| core.cpus.iter().copied())
+        })
     }
 
     /// The number of CPUs in the shared pool, without reserved ones.

@@ -17,6 +17,7 @@ pub mod grid;
 pub mod layout;
 pub mod palette;
 pub mod placement;
+pub mod remote_memory;
 pub mod svg;
 pub mod table;
 pub mod text;

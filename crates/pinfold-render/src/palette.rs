@@ -12,6 +12,21 @@ pub fn sign(index: usize) -> char {
         .map_or('@', |index| char::from(b'A' + index))
 }
 
+/// The letters of the holder at `index` where there is room for several: `A` to `Z`, `AA`, `AB` and so on.
+#[must_use]
+pub fn letters(index: usize) -> String {
+    let mut letters = Vec::new();
+    let mut rest = index;
+    loop {
+        letters.push(sign(rest % SIGNS));
+        match rest / SIGNS {
+            0 => break,
+            more => rest = more - 1,
+        }
+    }
+    letters.into_iter().rev().collect()
+}
+
 /// The sign of a core of which the holder has only some threads.
 #[must_use]
 pub fn part_sign(index: usize) -> char {
@@ -43,8 +58,26 @@ pub fn ansi(index: usize) -> u8 {
     COLOURS[index % COLOURS.len()].0
 }
 
-/// The same colour for SVG.
-#[must_use]
-pub fn hex(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()].1
+/// The colours of holders for SVG, repeated after the last one.
+pub fn hex_colours() -> impl ExactSizeIterator<Item = &'static str> {
+    COLOURS.iter().map(|colour| colour.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::letters;
+
+    #[test]
+    fn every_holder_has_letters_of_its_own() {
+        for (index, expected) in [
+            (0, "A"),
+            (25, "Z"),
+            (26, "AA"),
+            (27, "AB"),
+            (701, "ZZ"),
+            (702, "AAA"),
+        ] {
+            assert_eq!(letters(index), expected);
+        }
+    }
 }

@@ -1,20 +1,33 @@
 //! The assignment of a pod, in one line.
 
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::decision::Assignment;
+use pinfold_core::decision::{Assignment, ContainerAssignment};
 use pinfold_core::name::{DeviceId, ResourceName};
 use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
 
+/// The assignment of a pod or container without exclusive CPUs, memory and devices.
+pub const SHARED: &str = "shared pool";
+
 /// The assignment of all containers of a pod together: `node 0, CPUs 1-4, memory 8 GiB, gpu0`.
 #[must_use]
 pub fn placement(assignment: &Assignment) -> String {
+    of_containers(&assignment.containers)
+}
+
+/// The assignment of one container: `node 0, CPUs 1-4`.
+#[must_use]
+pub fn container(assignment: &ContainerAssignment) -> String {
+    of_containers(std::slice::from_ref(assignment))
+}
+
+fn of_containers(containers: &[ContainerAssignment]) -> String {
     let mut nodes = NodeSet::EMPTY;
     let mut cpus = CpuSet::new();
     let mut memory: Vec<(&ResourceName, u64)> = Vec::new();
     let mut devices: Vec<&str> = Vec::new();
-    for container in &assignment.containers {
+    for container in containers {
         nodes = nodes | container.affinity.mask.unwrap_or(NodeSet::EMPTY);
         if let Some(own) = &container.cpus {
             cpus |= own;
@@ -34,7 +47,7 @@ pub fn placement(assignment: &Assignment) -> String {
         devices.extend(ids.map(DeviceId::as_str));
     }
     if cpus.is_empty() && memory.is_empty() && devices.is_empty() {
-        return "shared pool".to_owned();
+        return SHARED.to_owned();
     }
     devices.sort_unstable();
     devices.dedup();

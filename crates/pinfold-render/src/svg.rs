@@ -1,318 +1,284 @@
-//! The SVG picture: sockets around NUMA nodes around caches around cores, coloured by pod.
+//! The SVG picture: sockets around NUMA nodes around L3 caches around cores, coloured and lettered by pod.
 //!
-//! Everything is placed on a grid of fixed sizes, so that the same values give the same bytes; all input text is
-//! escaped.
+//! ```text
+//! title, and the machine in one line
+//! ┌ socket 0 ───────────────────────────────┐  ┌ socket 1 ──
+//! │ ┌ NUMA node 0 ────┐ ┌ NUMA node 1 ────┐ │  │
+//! │ │ memory bar      │ │                 │ │  │
+//! │ │ ┌ L3 0 ───────┐ │ │                 │ │  │
+//! │ │ │ cores, CPUs │ │ │                 │ │  │
+//! │ │ devices         │ │                 │ │  │
+//! ```
+//!
+//! Every size is a whole number and follows from the values alone, so that the same values give the same bytes. All
+//! input text is escaped. Colours are classes, so that the picture is dark where the reader's browser is.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
 
+use pinfold_core::machine::Machine;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::occupancy::Occupancy;
 
-use crate::amount;
-use crate::layout::{CacheLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
-use crate::palette;
+use crate::layout::{MachineLayout, NodeLayout};
 use crate::text::count;
+use crate::{amount, palette};
 
-/// The edge length of one core.
-const CORE: usize = 18;
-/// Gap between cores.
-const GAP: usize = 3;
-/// The number of cores side by side inside one cache.
-const ACROSS: usize = 8;
-/// The padding around boxes.
+mod canvas;
+mod distances;
+mod legend;
+mod memory_bar;
+mod node;
+
+use canvas::{Canvas, Font};
+
+/// The padding around boxes and between them.
 const PAD: usize = 10;
-/// Height of a line of text.
+/// The height of a line of text.
 const LINE: usize = 16;
-/// Width of a node's box.
-const NODE_WIDTH: usize = 2 * PAD + 2 * (ACROSS * (CORE + GAP)) + PAD;
-/// The number of nodes side by side.
-const NODES_ACROSS: usize = 2;
+/// The height of the heading of a box.
+const HEADING: usize = 20;
+/// The width that a picture has at most, if one socket is not wider.
+const WIDEST: usize = 1500;
+
+/// What a picture says besides the machine and its pods.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caption<'a> {
+    /// The title: the name of the machine or node.
+    pub title: &'a str,
+    /// A line below the title; may be empty.
+    pub subtitle: &'a str,
+    /// The machine whose distances between NUMA nodes are drawn.
+    pub distances: Option<&'a Machine>,
+}
 
 /// Draws the layout as one SVG document.
 #[must_use]
-pub fn draw(layout: &MachineLayout, occupancy: &Occupancy, title: &str) -> String {
-    let mut body = String::new();
-    let mut y = PAD + LINE + PAD;
-    let shown: Vec<&NodeLayout> = layout
-        .nodes
-        .iter()
-        .filter(|node| !node.is_empty())
-        .collect();
-    for row in shown.chunks(NODES_ACROSS) {
-        let heights = row.iter().map(|node| node_height(node, layout.bare));
-        let height = heights.max().unwrap_or(0);
-        for (column, node) in row.iter().enumerate() {
-            draw_node(
-                &mut body,
-                node,
-                layout.bare,
-                (PAD + column * (NODE_WIDTH + PAD), y),
-                height,
-            );
-        }
-        y += height + PAD;
+pub fn draw(layout: &MachineLayout, occupancy: &Occupancy, caption: Caption<'_>) -> String {
+    let mut canvas = Canvas::default();
+    let shown = layout.nodes.iter().filter(|node| !node.is_empty());
+    let mut groups: BTreeMap<(bool, u32), Vec<&NodeLayout>> = BTreeMap::new();
+    for node in shown {
+        let socket = node.sockets.first();
+        let key = (socket.is_none(), socket.copied().unwrap_or(0));
+        groups.entry(key).or_default().push(node);
     }
-    let places: NodeSet = layout
-        .nodes
+    let style = node::NodeStyle::of(layout, occupancy);
+    let sockets: Vec<SocketBox> = groups
         .iter()
-        .filter(|node| node.is_empty())
-        .map(|node| node.id)
+        .map(|((is_bare, socket), nodes)| {
+            let heading = match is_bare {
+                true => "without CPUs".to_owned(),
+                false => format!("socket {socket}"),
+            };
+            SocketBox::new(&heading, nodes, &style)
+        })
         .collect();
+    let top = match caption.subtitle {
+        "" => PAD + 2 * LINE + PAD,
+        _ => PAD + 3 * LINE + PAD,
+    };
+    let (mut right, mut y) = place(&mut canvas, &sockets, top);
+    let places = layout.nodes.iter().filter(|node| node.is_empty());
+    let places: NodeSet = places.map(|node| node.id).collect();
     if !places.is_empty() {
         let line = format!("without CPUs and memory: NUMA nodes {places}");
-        text(&mut body, PAD, y + 10, &line, false);
+        canvas.text((PAD, y + 12), Font::Small, "m", &line);
         y += LINE + PAD;
     }
-    y = draw_legend(&mut body, layout, occupancy, y);
-    let across = shown.len().clamp(1, NODES_ACROSS);
-    let width = PAD + across * (NODE_WIDTH + PAD);
-    let mut svg = String::new();
-    let _ = write!(
-        svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{y}\" \
-         viewBox=\"0 0 {width} {y}\" font-family=\"ui-monospace, monospace\" font-size=\"12\">\n\
-         <title>{title}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-        title = escape(title),
-    );
-    text(&mut svg, PAD, PAD + 12, title, true);
-    svg.push_str(&body);
-    svg.push_str("</svg>\n");
-    svg
-}
-
-fn facts(node: &NodeLayout, bare: bool) -> Vec<String> {
-    let rows = node.memory.iter().filter(|row| row.total > 0);
-    rows.map(|row| match bare {
-        true => format!("{} {}", row.resource, amount::bytes(row.total)),
-        false => {
-            let free = amount::free_of(row.free, row.allocatable);
-            format!("{} {free}", row.resource)
-        }
-    })
-    .collect()
-}
-
-/// Caches are drawn in pairs; a single one has the whole width.
-fn caches_across(node: &NodeLayout) -> usize {
-    node.caches.len().clamp(1, 2)
-}
-
-fn cores_across(node: &NodeLayout) -> usize {
-    2 * ACROSS / caches_across(node)
-}
-
-/// The height of some caches side by side: a label, if they have one, and the rows of cores.
-fn caches_height(node: &NodeLayout, caches: &[CacheLayout]) -> usize {
-    let rows = caches
-        .iter()
-        .map(|cache| cache.cores.len().div_ceil(cores_across(node)));
-    label_height(caches) + rows.max().unwrap_or(0) * (CORE + GAP)
-}
-
-fn label_height(caches: &[CacheLayout]) -> usize {
-    match caches.iter().any(|cache| cache.id.is_some()) {
-        true => LINE,
-        false => 0,
+    if !layout.far_devices.is_empty() {
+        canvas.text((PAD, y + 12), Font::Small, "m", "near no NUMA node");
+        let devices: Vec<_> = layout.far_devices.iter().collect();
+        let width = right.saturating_sub(PAD);
+        y = node::draw_devices(&mut canvas, &devices, layout, (PAD, y + LINE), width) + PAD;
     }
-}
-
-fn node_height(node: &NodeLayout, bare: bool) -> usize {
-    let caches = node.caches.chunks(caches_across(node));
-    let caches: usize = caches.map(|caches| caches_height(node, caches)).sum();
-    PAD + LINE * (1 + facts(node, bare).len() + device_lines(node)) + PAD + caches + PAD
-}
-
-fn device_lines(node: &NodeLayout) -> usize {
-    node.devices.len().div_ceil(DEVICES_ACROSS)
-}
-
-/// The number of devices side by side.
-const DEVICES_ACROSS: usize = 4;
-/// The number of characters of a device's name that fit.
-const ID_WIDTH: usize = 9;
-/// The colour of free CPUs and devices.
-const FREE: &str = "#ffffff";
-/// The colour of reserved CPUs.
-const RESERVED: &str = "#afb8c1";
-
-fn draw_node(
-    svg: &mut String,
-    node: &NodeLayout,
-    bare: bool,
-    (x, y): (usize, usize),
-    height: usize,
-) {
-    let _ = writeln!(
-        svg,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{NODE_WIDTH}\" height=\"{height}\" rx=\"6\" fill=\"#f6f8fa\" stroke=\"#8c959f\"/>"
-    );
-    let mut baseline = y + PAD + 10;
-    let sockets: Vec<String> = node.sockets.iter().map(u32::to_string).collect();
-    let cpus = match node.cpus().count() {
-        0 => "no CPUs".to_owned(),
-        all if bare => format!("{all} CPUs"),
-        all => format!("{} of {all} CPUs free", node.free_cpus()),
-    };
-    let head = match sockets.is_empty() {
-        true => format!("NUMA node {}, {cpus}", node.id),
-        false => format!(
-            "NUMA node {}, socket {}, {cpus}",
-            node.id,
-            sockets.join(",")
-        ),
-    };
-    text(svg, x + PAD, baseline, &head, true);
-    for line in facts(node, bare) {
-        baseline += LINE;
-        text(svg, x + PAD, baseline, &line, false);
+    if let Some(machine) = caption.distances {
+        let (width, below) = distances::draw(&mut canvas, machine, (PAD, y));
+        (right, y) = (right.max(width), below);
     }
-    let mut top = baseline + PAD;
-    for caches in node.caches.chunks(caches_across(node)) {
-        for (column, cache) in caches.iter().enumerate() {
-            let left = x + PAD + column * (ACROSS * (CORE + GAP) + PAD);
-            let label = cache.id.map_or_else(String::new, |id| format!("L3 {id}"));
-            text(svg, left, top + 11, &label, false);
-            for (index, core) in cache.cores.iter().enumerate() {
-                let (row, column) = (index / cores_across(node), index % cores_across(node));
-                let core_y = top + label_height(caches) + row * (CORE + GAP);
-                draw_core(svg, core, left + column * (CORE + GAP), core_y);
-            }
-        }
-        top += caches_height(node, caches);
-    }
-    top += GAP;
-    for (index, device) in node.devices.iter().enumerate() {
-        let left = x + PAD + index % DEVICES_ACROSS * ((NODE_WIDTH - 2 * PAD) / DEVICES_ACROSS);
-        let row = top + index / DEVICES_ACROSS * LINE;
-        let fill = match (device.healthy, device.holder) {
-            (false, _) => RESERVED,
-            (true, holder) => holder.map_or(FREE, palette::hex),
-        };
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{left}\" y=\"{row}\" width=\"10\" height=\"10\" fill=\"{fill}\" stroke=\"#57606a\"><title>{}</title></rect>",
-            escape(&format!("{} {}", device.resource, device.id))
-        );
-        text(
-            svg,
-            left + 14,
-            row + 9,
-            &end_of(&device.id, ID_WIDTH),
-            false,
-        );
-    }
-}
-
-/// One core: its threads from top to bottom.
-fn draw_core(svg: &mut String, core: &[CpuCell], x: usize, y: usize) {
-    let threads = core.len().max(1);
-    for (index, cpu) in core.iter().enumerate() {
-        let top = y + index * CORE / threads;
-        let height = (index + 1) * CORE / threads - index * CORE / threads;
-        let (fill, holder) = match cpu.used_by {
-            CpuUse::Free => (FREE, "free".to_owned()),
-            CpuUse::Reserved => (RESERVED, "reserved".to_owned()),
-            CpuUse::Held(holder) => (
-                palette::hex(holder),
-                format!("pod {}", palette::sign(holder)),
-            ),
-        };
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{x}\" y=\"{top}\" width=\"{CORE}\" height=\"{height}\" fill=\"{fill}\" stroke=\"#57606a\" stroke-width=\"0.5\"><title>CPU {}: {holder}</title></rect>",
-            cpu.id
-        );
-    }
-}
-
-fn draw_legend(svg: &mut String, layout: &MachineLayout, occupancy: &Occupancy, y: usize) -> usize {
-    if layout.bare {
-        return y;
-    }
-    let mut rows = vec![(FREE, "free".to_owned())];
-    if !occupancy.reserved.is_empty() {
-        rows.push((RESERVED, format!("reserved, CPUs {}", occupancy.reserved)));
-    }
-    for (index, holder) in occupancy.holders.iter().enumerate().take(palette::SIGNS) {
-        let mut line = format!("{} {}", palette::sign(index), holder.name);
-        if !holder.cpus.is_empty() {
-            let _ = write!(line, ", CPUs {}", holder.cpus);
-        }
-        for held in &holder.memory {
-            let _ = write!(line, ", {} {}", held.resource, amount::bytes(held.bytes));
-        }
-        rows.push((palette::hex(index), line));
-    }
-    for (row, (fill, line)) in rows.iter().enumerate() {
-        let y = y + row * LINE;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{PAD}\" y=\"{y}\" width=\"12\" height=\"12\" fill=\"{fill}\" stroke=\"#57606a\"/>"
-        );
-        text(svg, PAD + 18, y + 10, line, false);
-    }
-    let mut y = y + rows.len() * LINE;
-    let unsigned = occupancy.holders.len().saturating_sub(palette::SIGNS);
-    let more = [
-        (unsigned, "more"),
-        (occupancy.shared_only_pods, "in the shared pool"),
+    let lines = [
+        Font::Title.width(caption.title),
+        Font::Small.width(caption.subtitle),
+        Font::Small.width(&facts(layout)),
     ];
-    for (pods, what) in more.into_iter().filter(|(pods, _)| *pods > 0) {
-        let pods = count(pods, "pod", "pods");
-        text(svg, PAD + 18, y + 10, &format!("{pods} {what}"), false);
-        y += LINE;
-    }
-    y + PAD
+    right = right.max(2 * PAD + lines.into_iter().max().unwrap_or(0));
+    y = legend::draw(&mut canvas, layout, occupancy, (PAD, y), right - PAD);
+    document(layout, caption, (right, y), &canvas)
 }
 
-fn text(svg: &mut String, x: usize, y: usize, text: &str, bold: bool) {
-    let weight = if bold { " font-weight=\"bold\"" } else { "" };
-    let _ = writeln!(
-        svg,
-        "<text x=\"{x}\" y=\"{y}\"{weight}>{}</text>",
-        escape(text)
-    );
+/// The heading and the content of a socket, drawn at the origin.
+struct SocketBox {
+    heading: String,
+    nodes: Vec<Vec<node::NodeBox>>,
+    width: usize,
+    height: usize,
 }
 
-/// The end of a long name, where names of similar devices differ.
-fn end_of(name: &str, most: usize) -> String {
-    let length = name.chars().count();
-    match length > most {
-        true => ['…']
-            .into_iter()
-            .chain(name.chars().skip(length + 1 - most))
-            .collect(),
-        false => name.to_owned(),
-    }
-}
-
-/// Escapes text so that it cannot break out of an element or attribute; control characters, which XML cannot represent,
-/// become the replacement character.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            control if control.is_control() => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
+impl SocketBox {
+    fn new(heading: &str, nodes: &[&NodeLayout], style: &node::NodeStyle<'_>) -> Self {
+        // Narrow NUMA nodes are drawn in pairs; those without CPUs are low, and fill the width.
+        let across = match nodes.iter().any(|node| node.cpus().next().is_some()) {
+            true if style.width > WIDEST / 4 => 1,
+            true => 2,
+            false => WIDEST / (style.width + PAD),
+        };
+        let across = across.clamp(1, nodes.len().max(1));
+        let boxes: Vec<Vec<node::NodeBox>> = nodes
+            .chunks(across)
+            .map(|row| {
+                row.iter()
+                    .map(|one| node::NodeBox::new(one, style))
+                    .collect()
+            })
+            .collect();
+        let heights = boxes.iter().map(|row| row_height(row) + PAD);
+        Self {
+            heading: heading.to_owned(),
+            width: PAD + across * (style.width + PAD),
+            height: HEADING + heights.sum::<usize>(),
+            nodes: boxes,
         }
     }
-    escaped
+
+    fn draw(&self, canvas: &mut Canvas, (x, y): (usize, usize), height: usize) {
+        canvas.rect((x, y), (self.width, height), "s", None);
+        canvas.text((x + PAD, y + 15), Font::Bold, "t", &self.heading);
+        let mut top = y + HEADING;
+        for (index, row) in self.nodes.iter().enumerate() {
+            // The last row reaches the lower edge, also beside a higher socket.
+            let height = match index + 1 == self.nodes.len() {
+                true => (y + height).saturating_sub(top + PAD),
+                false => row_height(row),
+            };
+            let mut left = x + PAD;
+            for node in row {
+                node.draw(canvas, (left, top), height);
+                left += node.width + PAD;
+            }
+            top += height + PAD;
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::escape;
+fn row_height(row: &[node::NodeBox]) -> usize {
+    row.iter().map(|node| node.height).max().unwrap_or(0)
+}
 
-    #[test]
-    fn input_names_are_escaped() {
-        assert_eq!(
-            escape("</title><script>\"'&\u{1}"),
-            "&lt;/title&gt;&lt;script&gt;&quot;&#39;&amp;\u{fffd}"
-        );
+/// Places the sockets side by side, in as many rows as they need. Returns the right and the lower edge with padding.
+fn place(canvas: &mut Canvas, sockets: &[SocketBox], top: usize) -> (usize, usize) {
+    let (mut right, mut y) = (PAD, top);
+    let mut rest = sockets;
+    while !rest.is_empty() {
+        let mut edge = PAD;
+        let fitting = rest.iter().take_while(|socket| {
+            edge += socket.width + PAD;
+            edge <= WIDEST
+        });
+        let (row, more) = rest.split_at(fitting.count().max(1));
+        let height = row.iter().map(|socket| socket.height).max().unwrap_or(0);
+        let mut x = PAD;
+        for socket in row {
+            socket.draw(canvas, (x, y), height);
+            x += socket.width + PAD;
+        }
+        right = right.max(x);
+        y += height + PAD;
+        rest = more;
     }
+    (right, y)
+}
+
+/// The machine in one line.
+fn facts(layout: &MachineLayout) -> String {
+    let mut sockets: Vec<u32> = layout
+        .nodes
+        .iter()
+        .flat_map(|node| node.sockets.iter().copied())
+        .collect();
+    sockets.sort_unstable();
+    sockets.dedup();
+    let mut cpus: Vec<_> = layout.nodes.iter().flat_map(|node| node.cpus()).collect();
+    cpus.sort_unstable_by_key(|cpu| cpu.id);
+    cpus.dedup_by_key(|cpu| cpu.id);
+    let memory = layout.nodes.iter().flat_map(|node| &node.memory);
+    let memory = memory.filter(|row| row.resource.as_str() == "memory");
+    let memory = memory.fold(0_u64, |sum, row| sum.saturating_add(row.total));
+    let mut facts = vec![
+        count(sockets.len(), "socket", "sockets"),
+        count(layout.nodes.len(), "NUMA node", "NUMA nodes"),
+        count(cpus.len(), "CPU", "CPUs"),
+    ];
+    if memory > 0 {
+        facts.push(amount::bytes(memory));
+    }
+    facts.join(", ")
+}
+
+fn document(
+    layout: &MachineLayout,
+    caption: Caption<'_>,
+    (width, height): (usize, usize),
+    body: &Canvas,
+) -> String {
+    let mut head = Canvas::default();
+    head.text((PAD, PAD + 14), Font::Title, "t", caption.title);
+    head.text((PAD, PAD + 14 + LINE), Font::Small, "m", &facts(layout));
+    let third = (PAD, PAD + 14 + 2 * LINE);
+    head.text(third, Font::Small, "m", caption.subtitle);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} \
+         {height}\" font-family=\"ui-monospace, DejaVu Sans Mono, monospace\" font-size=\"12\">\n<title>{}</title>\n\
+         {}<rect width=\"100%\" height=\"100%\" class=\"w\"/>\n{}{}</svg>\n",
+        canvas::escape(caption.title),
+        style_sheet(),
+        head.elements(),
+        body.elements(),
+    )
+}
+
+/// The classes of the picture: `w` paper, `s` sockets, `n` NUMA nodes, `g` caches, `c` cores, `f` free, `r` reserved,
+/// `p0` and so on pods; `t` text, `m` secondary text, `k` text on the colour of a pod.
+fn style_sheet() -> String {
+    let light = [
+        ("w", "fill:#ffffff"),
+        ("s", "fill:#f6f8fa;stroke:#8c959f"),
+        ("n", "fill:#ffffff;stroke:#8c959f"),
+        ("g", "fill:#f6f8fa;stroke:#d0d7de"),
+        ("c", "fill:#eaeef2;stroke:#8c959f"),
+        ("f", "fill:#ffffff;stroke:#8c959f"),
+        ("r", "fill:#afb8c1;stroke:#57606a"),
+        ("t", "fill:#1f2328"),
+        ("m", "fill:#59636e"),
+        ("k", "fill:#1f2328"),
+    ];
+    let dark = [
+        ("w", "fill:#0d1117"),
+        ("s", "fill:#151b23;stroke:#656c76"),
+        ("n", "fill:#0d1117;stroke:#656c76"),
+        ("g", "fill:#151b23;stroke:#3d444d"),
+        ("c", "fill:#212830;stroke:#656c76"),
+        ("f", "fill:#0d1117;stroke:#656c76"),
+        ("t", "fill:#f0f6fc"),
+        ("m", "fill:#9198a1"),
+    ];
+    let rules = |rules: &[(&str, &str)]| -> String {
+        rules
+            .iter()
+            .map(|(class, style)| format!(".{class}{{{style}}}\n"))
+            .collect()
+    };
+    let pods: String = palette::hex_colours()
+        .enumerate()
+        .map(|(index, colour)| format!(".p{index}{{fill:{colour};stroke:#57606a}}\n"))
+        .collect();
+    // Texts must not hide the tooltips of the rectangles below them.
+    format!(
+        "<style>\nrect{{stroke-width:0.7}}\ntext{{pointer-events:none}}\n{}{pods}@media (prefers-color-scheme:dark){{\n{}}}\n</style>\n",
+        rules(&light),
+        rules(&dark)
+    )
+}
+
+/// The class of the holder at `index`.
+fn pod_class(index: usize) -> String {
+    format!("p{}", index % palette::hex_colours().len())
 }

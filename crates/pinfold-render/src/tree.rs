@@ -1,9 +1,9 @@
 //! The machine as an outline: sockets, NUMA nodes, caches and cores, then the distances between nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::machine::{Machine, NumaNode};
 use pinfold_core::node_set::NodeSet;
 
@@ -14,12 +14,14 @@ use crate::{amount, distances};
 #[must_use]
 pub fn draw(machine: &Machine, width: usize) -> String {
     let mut text = String::new();
-    let cores: usize = machine.nodes().iter().map(|node| node.cores.len()).sum();
+    // NUMA nodes may share CPUs; a core counts once.
+    let cores = machine.nodes().iter().flat_map(|node| &node.cores);
+    let cores: BTreeSet<Option<&CpuId>> = cores.map(|core| core.threads.first()).collect();
     let memory = machine.nodes().iter().map(|node| node.memory);
     let facts = [
         count(machine.parts().num_sockets, "socket", "sockets"),
         count(machine.nodes().len(), "NUMA node", "NUMA nodes"),
-        count(cores, "core", "cores"),
+        count(cores.len(), "core", "cores"),
         count(machine.online().len(), "CPU", "CPUs"),
         amount::bytes(memory.fold(0, u64::saturating_add)),
     ];
@@ -109,5 +111,40 @@ fn draw_node(text: &mut String, node: &NumaNode, stem: &str, last: bool) {
     for (index, (id, cpus)) in caches.into_iter().enumerate() {
         let branch = branch(index + 1 == last_cache);
         let _ = writeln!(text, "{stem}{branch}L3 {id}  CPUs {cpus}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_core::machine::{Core, MachineParts};
+    use pinfold_core::node_set::NodeId;
+
+    use super::*;
+
+    #[test]
+    fn a_core_of_several_numa_nodes_counts_once() {
+        let core = |cpu: u32| Core {
+            id: cpu,
+            socket: 0,
+            die: None,
+            l3: None,
+            threads: CpuId::new(cpu).into_iter().collect(),
+        };
+        let node = |id: i64, memory: u64| NumaNode {
+            id: NodeId::new(id).expect("a small id"),
+            memory,
+            hugepages: Vec::new(),
+            distances: Vec::new(),
+            cores: vec![core(0), core(1)],
+        };
+        let machine = Machine::new(MachineParts {
+            nodes: vec![node(0, 64 << 30), node(1, 16 << 30)],
+            num_cpus: 2,
+            num_sockets: 1,
+            offline: CpuSet::new(),
+        });
+        let text = draw(&machine.expect("two nodes with the same CPUs"), 80);
+        let first = "1 socket, 2 NUMA nodes, 2 cores, 2 CPUs, 80 GiB\n";
+        assert!(text.starts_with(first), "{text}");
     }
 }

@@ -10,6 +10,7 @@ use pinfold_core::settings::Settings;
 use pinfold_hardware::presets::PRESETS;
 use pinfold_render::grid::{self, Legend};
 use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::Caption;
 use pinfold_render::{Colour, svg, tree};
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -27,7 +28,7 @@ fn full_node(preset: &str, pods: usize) -> Ledger {
     };
     let rules = Rules::new(machine, settings).expect(preset);
     let mut ledger = Ledger::new(Arc::new(rules));
-    let devices = (0..20).map(|id| {
+    let devices = (0..50).map(|id| {
         let numa = (id % 3 > 0).then(|| vec![id % 2]);
         (
             format!("<device&{id}>").into(),
@@ -59,6 +60,64 @@ fn full_node(preset: &str, pods: usize) -> Ledger {
         ledger.admit(&pod, &mut NoPreference).expect("a new pod");
     }
     ledger
+}
+
+/// The texts of the elements with this name.
+fn texts(svg: &str, element: &str) -> Vec<String> {
+    let start = format!("<{element}");
+    let parts = svg.split(start.as_str()).skip(1);
+    let text = |part: &str| {
+        let text = part.split_once('>')?.1.split('<').next()?;
+        Some(text.replace("&quot;", "\"").replace("&amp;", "&"))
+    };
+    parts.filter_map(text).collect()
+}
+
+#[test]
+fn an_svg_shows_every_cpu_core_cache_socket_and_pod() {
+    for preset in ["epyc-9654-nps4", "dgx-h100"] {
+        let ledger = full_node(preset, 40);
+        let machine = ledger.rules().machine();
+        let occupancy = ledger.occupancy();
+        let layout = MachineLayout::new(machine, &occupancy);
+        let svg = svg::draw(
+            &layout,
+            &occupancy,
+            Caption {
+                title: "this machine",
+                subtitle: "its settings",
+                distances: Some(machine),
+            },
+        );
+        let shown = texts(&svg, "text");
+        let tooltips = texts(&svg, "title");
+        assert_eq!(tooltips[0], "this machine");
+        for node in machine.nodes() {
+            assert!(shown.contains(&format!("NUMA node {}", node.id)));
+            for core in &node.cores {
+                assert!(shown.contains(&format!("socket {}", core.socket)));
+                assert!(core.l3.is_none_or(|l3| shown.contains(&format!("L3 {l3}"))));
+                for cpu in &core.threads {
+                    assert!(shown.contains(&cpu.to_string()), "{preset}: CPU {cpu}");
+                }
+            }
+        }
+        assert!(occupancy.holders.len() > 26);
+        for (index, holder) in occupancy.holders.iter().enumerate() {
+            let letters = pinfold_render::palette::letters(index);
+            let legend = |text: &&String| text.starts_with(&format!("{}, CPUs", holder.name));
+            assert!(shown.iter().any(|text| legend(&text)), "{}", holder.name);
+            let named = format!(": {letters} {}", holder.name);
+            let cells = tooltips.iter().filter(|tip| tip.ends_with(&named));
+            assert!(cells.count() >= holder.cpus.len(), "{named}");
+        }
+        assert!(
+            shown
+                .iter()
+                .any(|text| text.starts_with("distance from a NUMA node"))
+        );
+        assert!(svg.contains("prefers-color-scheme:dark"));
+    }
 }
 
 fn every_picture(mut check: impl FnMut(&str, &Ledger, &MachineLayout, &Occupancy)) {
@@ -132,7 +191,14 @@ fn every_core_has_exactly_one_sign() {
 #[test]
 fn every_svg_is_well_formed_for_any_names() {
     every_picture(|name, _, layout, occupancy| {
-        let picture = svg::draw(layout, occupancy, "</title> & \"more\"");
+        let picture = svg::draw(
+            layout,
+            occupancy,
+            Caption {
+                title: "</title> & \"more\"",
+                ..Caption::default()
+            },
+        );
         let mut reader = Reader::from_str(&picture);
         let (mut depth, mut cpus) = (0, 0);
         loop {

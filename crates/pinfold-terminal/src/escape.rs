@@ -65,7 +65,7 @@ pub fn emphasize(text: &str) -> String {
         let content = line.trim_end_matches('\n');
         let is_plain = !content.is_empty() && !content.contains('\u{1b}');
         let is_heading = after_blank && !content.starts_with(' ') && !content.ends_with(['.', ':']);
-        let is_rejection = content.starts_with('✗') || content.starts_with("not valid");
+        let is_rejection = is_rejection(content);
         let style = match (is_plain, is_rejection, is_heading) {
             (true, true, _) => Some("31"),
             (true, false, true) => Some("1"),
@@ -81,6 +81,14 @@ pub fn emphasize(text: &str) -> String {
         after_blank = content.is_empty();
     }
     styled
+}
+
+/// Whether a line says that a pod, a kubelet's start or a command is rejected.
+fn is_rejection(line: &str) -> bool {
+    let begins = ["✗", "not valid", "cannot run "];
+    let of_pod = line.starts_with("Pod ")
+        && (line.contains(" is rejected, ") || line.ends_with(" stays Pending:"));
+    of_pod || begins.iter().any(|word| line.starts_with(word))
 }
 
 #[cfg(test)]
@@ -115,9 +123,10 @@ mod tests {
 
     #[test]
     fn headings_are_bold_and_rejections_red() {
-        let text = "machine\n  more\n\n✗ a  no\nA b  yes\n\nPod a is rejected.\nrest\n";
+        let text =
+            "machine\n  more\n\n✗ a  no\nA b  yes\n\nPod a is admitted.\nPod b is rejected, X:\n";
         let expected = "\u{1b}[1mmachine\u{1b}[0m\n  more\n\n\u{1b}[31m✗ a  no\u{1b}[0m\nA b  yes\n\nPod a is \
-                        rejected.\nrest\n";
+                        admitted.\n\u{1b}[31mPod b is rejected, X:\u{1b}[0m\n";
         assert_eq!(emphasize(text), expected);
     }
 }

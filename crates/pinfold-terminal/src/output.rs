@@ -14,8 +14,8 @@ use crate::exit::{Failure, REJECTED};
 
 /// The columns of text that does not go to a terminal.
 const WIDTH: usize = 80;
-/// The least and most columns used on a terminal: pictures need 60, sentences are hard to read beyond 120.
-const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
+/// The least and most columns used on a terminal.
+const WIDTHS: std::ops::RangeInclusive<usize> = 40..=200;
 
 /// The value of `--output`: how a command prints its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -165,6 +165,16 @@ pub fn remark(text: &str) {
     eprintln!("{}", escape(text, false));
 }
 
+/// A word as a shell reads it: in single quotes if it has other characters than letters, digits and those of paths.
+#[must_use]
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=+,@%".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Shortens the name of a pod in the namespace `default` to its bare name.
 pub fn drop_default_namespace(pod: &mut String) {
     if let Some(name) = pod.strip_prefix("default/") {
@@ -185,5 +195,22 @@ pub fn colour() -> Colour {
     match io::stdout().is_terminal() && unset("NO_COLOR") && capable {
         true => Colour::Ansi,
         false => Colour::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn words_that_a_shell_would_split_are_quoted() {
+        for (word, written) in [
+            ("/etc/kubelet.yaml", "/etc/kubelet.yaml"),
+            ("2 sockets, 4 cores", "'2 sockets, 4 cores'"),
+            ("it's", "'it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell_word(word), written);
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! A progress bar on standard error, shown after one second and erased at the end.
+//! Progress on standard error, shown after one second and erased at the end: a bar of known steps, or what is being done.
 
 use std::io::{self, IsTerminal, Stderr, Write};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::output;
@@ -84,6 +86,64 @@ impl<W: Write> Progress<W> {
     }
 }
 
+/// Says what is being done and for how long, if it takes more than a second. Erased when it is dropped.
+pub struct Activity {
+    /// Dropped to end the thread.
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Activity {
+    /// An activity on standard error; nothing is shown if that is no terminal.
+    #[must_use]
+    pub fn on_stderr(what: &str) -> Self {
+        let stderr = io::stderr();
+        if !stderr.is_terminal() {
+            return Self {
+                running: None,
+                thread: None,
+            };
+        }
+        let columns = output::columns(&stderr).unwrap_or(DEFAULT_COLUMNS);
+        let (running, ended) = mpsc::channel::<()>();
+        let what = what.to_owned();
+        let thread = thread::spawn(move || {
+            let mut stderr = io::stderr();
+            let mut seconds = 0;
+            while ended.recv_timeout(DELAY) == Err(RecvTimeoutError::Timeout) {
+                seconds += 1;
+                let line = activity_line(&what, seconds, columns);
+                let _ = write!(stderr, "\r{line}");
+                let _ = stderr.flush();
+            }
+            if seconds > 0 {
+                let width = activity_line(&what, seconds, columns).chars().count();
+                let _ = write!(stderr, "\r{:width$}\r", "");
+                let _ = stderr.flush();
+            }
+        });
+        Self {
+            running: Some(running),
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// `listing pods ... 3 s`, short of the last column, where a terminal would wrap.
+fn activity_line(what: &str, seconds: u64, columns: usize) -> String {
+    let line = format!("{} ... {seconds} s", crate::escape::escape(what, false));
+    line.chars().take(columns.saturating_sub(1)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +207,15 @@ mod tests {
         progress.show(begun + seconds(5.0));
         progress.end();
         assert!(written.is_empty());
+    }
+
+    #[test]
+    fn an_activity_stays_on_its_line_and_has_no_control_characters() {
+        assert_eq!(
+            activity_line("searching moves", 3, 80),
+            "searching moves ... 3 s"
+        );
+        assert_eq!(activity_line("searching moves", 3, 10), "searching");
+        assert_eq!(activity_line("a\u{1b}[2J", 1, 80), "a\\u001b[2J ... 1 s");
     }
 }

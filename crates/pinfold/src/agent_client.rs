@@ -146,6 +146,34 @@ fn parse(response: &[u8]) -> Option<(u16, &[u8])> {
 }
 
 impl RequestError {
+    /// The rejection of the pod that stands for a command, in words for the command.
+    pub(crate) fn about_command(self, name: &str) -> Self {
+        let Self::Status {
+            status: status @ 409,
+            error,
+            hint,
+            explanation,
+        } = self
+        else {
+            return self;
+        };
+        // The first line, up to the colon, names the pod and its container.
+        let subject = explanation
+            .iter()
+            .position(|line| line.ends_with(':'))
+            .map_or(0, |last| last + 1);
+        let rest = explanation.into_iter().skip(subject);
+        let rest = rest.map(|line| line.replace(" of container command", ""));
+        Self::Status {
+            status,
+            error,
+            hint,
+            explanation: std::iter::once(format!("cannot run {name}:"))
+                .chain(rest)
+                .collect(),
+        }
+    }
+
     /// The exit code of a rejection (409) after printing its explanation; any other error is a failure.
     pub(crate) fn into_exit_code(self) -> Result<std::process::ExitCode, Failure> {
         match self {

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
+use pinfold_hardware::presets::PRESETS;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::TemplatePath;
 use pinfold_terminal::ColourChoice;
@@ -95,6 +96,31 @@ pub(crate) enum TopologyFormat {
     Nrt,
 }
 
+/// How the result of a simulation is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SimulateFormat {
+    /// For people
+    #[default]
+    Text,
+    /// The machine with its pods, for browsers
+    Svg,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+impl SimulateFormat {
+    /// The format of a result that is not a picture.
+    pub(crate) fn without_picture(self) -> Format {
+        match self {
+            Self::Text | Self::Svg => Format::Text,
+            Self::Json => Format::Json,
+            Self::Yaml => Format::Yaml,
+        }
+    }
+}
+
 /// A version of the NodeResourceTopology object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NrtVersionArg {
@@ -121,6 +147,9 @@ pub(crate) struct TopologyArgs {
     /// List every PCI device with its address instead of counting them
     #[arg(long)]
     pub(crate) devices: bool,
+    /// Draw the distances between NUMA nodes in the SVG picture; the text always has them
+    #[arg(long)]
+    pub(crate) distances: bool,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: TopologyFormat,
@@ -141,8 +170,8 @@ pub(crate) struct PresetsArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MachineArg {
-    /// The machine: `this`, a preset, a description in one line, a recording, an hwloc XML file, or a
-    /// directory with sys and proc in it
+    /// The machine: `this`, a preset, a description in one line, a recording, an hwloc XML file, JSON of
+    /// `pinfold topology -o json`, or a directory with sys and proc in it
     #[arg(short, long, value_name = "MACHINE", default_value = THIS)]
     pub(crate) machine: String,
 }
@@ -201,6 +230,30 @@ pub(crate) struct NodeArgs {
     pub(crate) decider: DeciderArg,
 }
 
+/// The command line with the presets as values of `--machine`, for completion scripts: the program takes other machines
+/// too.
+pub(crate) fn with_presets(mut program: clap::Command) -> clap::Command {
+    let has_machine = |command: &&clap::Command| {
+        let mut arguments = command.get_arguments();
+        arguments.any(|argument| argument.get_id() == "machine")
+    };
+    let names: Vec<String> = program
+        .get_subcommands()
+        .filter(has_machine)
+        .map(|command| command.get_name().to_owned())
+        .collect();
+    for name in names {
+        program = program.mut_subcommand(name, |command| {
+            command.mut_arg("machine", |machine| {
+                let presets = PRESETS.iter().map(|preset| preset.name);
+                let values = std::iter::once(THIS).chain(presets);
+                machine.value_parser(PossibleValuesParser::new(values))
+            })
+        });
+    }
+    program
+}
+
 pub(crate) fn policies() -> impl TypedValueParser<Value = TopologyPolicy> {
     PossibleValuesParser::new(TopologyPolicy::ALL.map(TopologyPolicy::name))
         .try_map(|name| name.parse::<TopologyPolicy>())
@@ -256,7 +309,7 @@ pub(crate) struct SimulateArgs {
     pub(crate) svg: Option<PathBuf>,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
+    pub(crate) output: SimulateFormat,
 }
 
 #[derive(Debug, clap::Args)]

@@ -117,6 +117,9 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
         HardwareError::Malformed { .. } | HardwareError::NoCpus { .. } => {
             Failure::Environment(error.to_string())
         }
+        HardwareError::NoSuchMachine { .. } => {
+            Failure::BadInput(format!("{error}\n  pinfold presets lists the presets"))
+        }
         _ => Failure::BadInput(error.to_string()),
     }
 }

@@ -24,6 +24,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use pinfold_terminal::manual::ManualCommand;
 use pinfold_terminal::{exit, output, progress};
 
 use crate::args::{Args, Command};
@@ -56,6 +57,9 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Checkpoint(args) => commands::checkpoint::run(&args),
         Command::Exec(args) => commands::run::exec(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
+        Command::Manual(command @ ManualCommand::Completions { .. }) => {
+            command.run(args::with_presets(Args::command()))
+        }
         Command::Manual(command) => command.run(Args::command()),
     }
 }

@@ -13,7 +13,7 @@ use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
 use pinfold_kube::state::cpu::CpuRestore;
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{
-    CpuManagerState, DeviceManagerState, KubeletManager, MemoryManagerState, RestoreError,
+    CpuManagerState, DeviceManagerState, Fault, KubeletManager, MemoryManagerState, RestoreError,
     StateFiles,
 };
 
@@ -176,7 +176,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
             running: &std::collections::BTreeMap::new(),
         };
         let state = CpuManagerState::restore(&source.bytes, &how);
-        files.cpus = Some(state.map_err(|error| rejected(&error))?.0);
+        files.cpus = Some(state.map_err(|error| rejected(&error, &source.bytes))?.0);
     }
     if let Some(source) = state_file(dir, KubeletManager::Memory)? {
         let how = MemoryRestore {
@@ -185,11 +185,11 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
             pod_level,
         };
         let state = MemoryManagerState::restore(&source.bytes, &how);
-        files.memory = Some(state.map_err(|error| rejected(&error))?.0);
+        files.memory = Some(state.map_err(|error| rejected(&error, &source.bytes))?.0);
     }
     if let Some(source) = state_file(dir, KubeletManager::Device)? {
         let state = DeviceManagerState::restore(&source.bytes, &source.name);
-        files.devices = Some(state.map_err(|error| rejected(&error))?);
+        files.devices = Some(state.map_err(|error| rejected(&error, &source.bytes))?);
     }
     if files.cpus.is_none() && files.memory.is_none() && files.devices.is_none() {
         return Err(Failure::BadInput(format!(
@@ -211,6 +211,29 @@ fn state_file(dir: &Path, manager: KubeletManager) -> Result<Option<Source>, Fai
     }
 }
 
-fn rejected(error: &RestoreError) -> Failure {
-    Failure::BadInput(format!("{}\n  {error}", error.file))
+/// Why a state file cannot be used here, and what a kubelet would log about it.
+fn rejected(error: &RestoreError, bytes: &[u8]) -> Failure {
+    let problem = match error.fault.as_ref() {
+        Fault::Policy {
+            configured, found, ..
+        } => format!(
+            "written under the policy {found}, but the configuration says {configured}; give the --config of its node"
+        ),
+        Fault::Corrupt { .. } | Fault::Format4(_) | Fault::Json(_) if has_checksum(bytes) => {
+            "the checksum does not match the content: the file was changed, or only part of it copied; copy it again"
+                .to_owned()
+        }
+        Fault::Json(_) => "not a state file of a kubelet".to_owned(),
+        fault => return Failure::BadInput(format!("{}\n  {fault}", error.file)),
+    };
+    Failure::BadInput(format!(
+        "{}: {problem}\n  the kubelet says: {error}",
+        error.file
+    ))
+}
+
+/// Whether the text is JSON with a checksum, as all state files of a kubelet are.
+fn has_checksum(bytes: &[u8]) -> bool {
+    let json: Result<serde_json::Value, _> = serde_json::from_slice(bytes);
+    json.is_ok_and(|json| json.get("checksum").is_some() || json.get("Checksum").is_some())
 }

@@ -211,7 +211,7 @@ fn explain_bound(
     }
     evaluate_nodes(state, &mut cluster, request, constraints, found);
     if let Some(decision) = reasons::kubelet_decision(&cluster, &name, request) {
-        found.because = render::admission(&found.name, &decision);
+        found.because = render::admission(&found.name, &decision, render::WIDTH);
     }
     Ok(())
 }

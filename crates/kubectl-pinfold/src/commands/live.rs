@@ -1,7 +1,7 @@
 //! Lists the cluster's objects from the API server. A list that fails becomes a note.
 
-use pinfold_apiserver::Connection;
 use pinfold_apiserver::snapshot::{ListRequest, ListResult, SnapshotError, snapshot};
+use pinfold_apiserver::{Connection, ConnectionError};
 use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
@@ -9,6 +9,7 @@ use pinfold_render::text::count;
 
 use crate::args::SourceArgs;
 use pinfold_terminal::Failure;
+use pinfold_terminal::progress::Activity;
 
 mod pod_start;
 mod report_age;
@@ -61,7 +62,15 @@ pub(super) struct ListedObjects {
 /// Without any node the rejected lists are the error: a user without rights must see that.
 pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<ListedObjects, Failure> {
     let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
-    let connection = connection.map_err(|error| Failure::Environment(error.to_string()))?;
+    let connection = connection.map_err(|error| {
+        Failure::Environment(match error {
+            ConnectionError::NotInCluster { .. } => {
+                "no kubeconfig: set KUBECONFIG, --kubeconfig or --nodes FILE".to_owned()
+            }
+            error => error.to_string(),
+        })
+    })?;
+    let _activity = Activity::on_stderr(&format!("listing objects of {}", connection.url()));
     let kinds = kinds(args.decider.decider, pod.map(|pod| pod.namespace));
     let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
     let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;

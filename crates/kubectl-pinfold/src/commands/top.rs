@@ -174,7 +174,7 @@ fn text(report: &TopReport, described: &str) -> String {
     text.push('\n');
     text.push_str(&rows(&report.nodes));
     if !report.nodes.is_empty() {
-        text.push_str("\n# used by pods   = reserved for the system   . free\n");
+        text.push_str("\n# free   . used by pods   = reserved for the system\n");
     }
     if !report.notes.is_empty() {
         text.push('\n');
@@ -230,7 +230,7 @@ fn rows(nodes: &[NodeUsage]) -> String {
     text
 }
 
-/// `####==......`: used, reserved and free.
+/// `####......==`: free, used by pods and reserved.
 fn bar(share: ResourceUsage) -> String {
     let total = u128::from(share.total);
     if total == 0 {
@@ -243,18 +243,19 @@ fn bar(share: ResourceUsage) -> String {
         usize::try_from(rounded.max(u128::from(amount > 0))).unwrap_or(BAR)
     };
     let reserved = signs(share.reserved).min(BAR);
-    let least_free = usize::from(share.free > 0);
-    let used = signs(share.used).min(BAR.saturating_sub(reserved + least_free));
-    let used = match (share.used > 0, used) {
-        (true, 0) => 1,
-        (_, used) => used,
+    let least_used = usize::from(share.used > 0);
+    let most_free = BAR.saturating_sub(reserved + least_used);
+    let free = match share.used {
+        // What rounding leaves over is free.
+        0 => most_free,
+        _ => signs(share.free).min(most_free),
     };
-    let free = BAR.saturating_sub(used + reserved);
+    let used = BAR.saturating_sub(free + reserved);
     format!(
         "{}{}{}",
-        "#".repeat(used),
-        "=".repeat(reserved),
-        ".".repeat(free)
+        "#".repeat(free),
+        ".".repeat(used),
+        "=".repeat(reserved)
     )
 }
 
@@ -299,12 +300,13 @@ mod tests {
     #[test]
     fn a_bar_has_a_fixed_length_and_a_sign_for_every_amount_above_0() {
         for (one, drawn) in [
-            (usage(16, 0, 0), "............"),
-            (usage(16, 0, 16), "############"),
-            (usage(16, 2, 14), "##########=="),
-            (usage(16, 4, 4), "###===......"),
-            (usage(1000, 1, 998), "##########=."),
-            (usage(1000, 0, 1), "#..........."),
+            (usage(16, 0, 0), "############"),
+            (usage(16, 0, 16), "............"),
+            (usage(16, 2, 14), "..........=="),
+            (usage(16, 4, 4), "######...==="),
+            (usage(1000, 1, 998), "#..........="),
+            (usage(1000, 0, 1), "###########."),
+            (usage(1000, 1, 0), "###########="),
             (usage(0, 0, 0), "-           "),
         ] {
             assert_eq!(bar(one), drawn, "{one:?}");

@@ -6,6 +6,7 @@ use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::grid::Legend;
 use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::Caption;
 use pinfold_render::text::paragraph;
 use pinfold_render::{grid, svg};
 use serde::Serialize;
@@ -66,8 +67,15 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
                 true => args.name.clone(),
                 false => format!("{name} (CPU and device ids are placeholders)"),
             };
-            let picture = svg::draw(&plan, &view.occupancy, &title);
-            output::print(&picture)?;
+            let picture = svg::draw(
+                &plan,
+                &view.occupancy,
+                Caption {
+                    title: &title,
+                    ..Caption::default()
+                },
+            );
+            output::print_raw(&picture)?;
         }
         ViewFormat::Text => {
             let (width, colour) = (output::width(), output::colour());

@@ -21,6 +21,11 @@ fn run_as(name: &str, line: &str) -> Run {
     output.into()
 }
 
+/// The candidates for the last word of a line.
+pub(crate) fn complete(line: &str) -> Run {
+    run_as("kubectl_complete-pinfold", line)
+}
+
 #[test]
 fn the_link_completes_commands_flags_and_values() {
     for (line, expected) in [

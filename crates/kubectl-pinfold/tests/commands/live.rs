@@ -101,6 +101,40 @@ fn kubeconfig(port: u16) -> PathBuf {
     path
 }
 
+#[test]
+fn names_of_pods_and_nodes_are_completed_from_the_cluster() {
+    let lists: Lists = |path| match path {
+        "/api/v1/nodes" => Ok("Node"),
+        "/api/v1/pods" | "/api/v1/namespaces/ml/pods" => Ok("Pod"),
+        _ => Err(403),
+    };
+    let config = kubeconfig(serve(example(), lists));
+    let access = format!("--context here --kubeconfig {}", config.display());
+    let nodes = crate::completion::complete(&format!("view node {access} gpu-"));
+    assert_eq!(nodes.stdout, "gpu-1\ngpu-2\n:4\n", "{}", nodes.stderr);
+    let pods = crate::completion::complete(&format!("explain pod {access} -n ml train"));
+    assert!(pods.stdout.starts_with("train"), "{}", pods.output());
+    let forbidden = crate::completion::complete(&format!("explain pod {access} x"));
+    assert_eq!(forbidden.stdout, ":4\n");
+}
+
+#[test]
+fn without_a_kubeconfig_the_error_names_the_flags() {
+    let output = std::process::Command::new(crate::PROGRAM)
+        .arg("top")
+        .env("HOME", "/nowhere")
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .expect("the program starts");
+    let seen = Run::from(output);
+    assert_eq!(seen.code, 3);
+    assert_eq!(
+        seen.stderr,
+        "kubectl-pinfold: no kubeconfig: set KUBECONFIG, --kubeconfig or --nodes FILE\n"
+    );
+}
+
 fn run_against(lists: Lists, line: &str) -> Run {
     run_with(example(), lists, line)
 }

@@ -11,6 +11,9 @@ mod output;
 mod pages;
 #[path = "../../../pinfold/tests/commands/program.rs"]
 mod program;
+#[path = "../../../pinfold/tests/commands/schema.rs"]
+mod schema;
+mod schemas;
 mod snapshots;
 
 /// The program under test.

@@ -142,7 +142,7 @@ impl Service {
             AgentError::Settings(_) => AgentApiError::new(
                 ApiErrorKind::Conflict,
                 error.to_string(),
-                "`pinfold check` explains the settings",
+                "`pinfold check --config FILE` explains the settings",
             ),
             error => AgentApiError::new(ApiErrorKind::BadInput, error.to_string(), ""),
         })?;
@@ -419,7 +419,8 @@ impl Agent for Service {
             self.release(&report.uid)?;
             return Err(error);
         }
-        let explanation = decision.map(|decision| explain::admission(&object.pod.name, &decision));
+        let explanation = decision
+            .map(|decision| explain::admission(&object.pod.name, &decision, explain::WIDTH));
         let explanation = explanation.unwrap_or_default();
         Ok(AdmissionResponse {
             pod: report,

@@ -114,7 +114,7 @@ impl Agent for FakeAgent {
             Some(report) => Ok(AdmissionResponse {
                 pod: report,
                 generation: journaled.generation(),
-                explanation: explain::admission(&pod.name, &decision)
+                explanation: explain::admission(&pod.name, &decision, explain::WIDTH)
                     .lines()
                     .map(str::to_owned)
                     .collect(),

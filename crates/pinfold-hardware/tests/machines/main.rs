@@ -7,3 +7,4 @@ mod opening;
 mod presets;
 mod recorded;
 mod recordings;
+mod topology_json;

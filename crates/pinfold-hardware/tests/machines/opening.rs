@@ -76,7 +76,12 @@ fn an_unknown_specification_is_an_error_with_a_hint() {
             "preset:banana",
             "the presets are ampere-altra, cxl-expander,",
         ),
-        ("/no/such/file.xml", "no machine \"/no/such/file.xml\""),
+        (
+            "/no/such/file.xml",
+            "cannot read /no/such/file.xml: No such file or directory",
+        ),
+        ("nope.xml", "cannot read nope.xml: No such file"),
+        ("nope.tar.bz2", "cannot read nope.tar.bz2: No such file"),
         (
             "banana",
             "a description such as \"2 sockets, 16 cores, smt2\"",
@@ -86,5 +91,23 @@ fn an_unknown_specification_is_an_error_with_a_hint() {
     ] {
         let error = open(spec).expect_err(spec).to_string();
         assert!(error.contains(says), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn an_archive_is_an_error_that_says_to_unpack_it() {
+    let mut tar = "x".repeat(257);
+    tar.push_str("ustar\0");
+    for (format, contents) in [
+        ("bzip2", "BZh91AY&SY"),
+        ("zip", "PK\u{3}\u{4}"),
+        ("tar", &tar),
+    ] {
+        let file = Temporary::new(format, contents);
+        let error = open(file.spec()).expect_err(format).to_string();
+        assert!(
+            error.contains(&format!("found a {format} archive; unpack it")),
+            "{error}"
+        );
     }
 }

@@ -9,7 +9,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_hardware::hardware::CgroupKind;
 use pinfold_hardware::pci::PciKind;
 use pinfold_hardware::record::Recording;
-use pinfold_hardware::{Hardware, NumaId};
+use pinfold_hardware::{Hardware, NumaId, from_topology_json};
 
 const MIB: u64 = 1 << 20;
 
@@ -23,9 +23,13 @@ fn recorded(name: &str) -> Hardware {
     let bytes = std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     assert!(bytes.len() < 100_000, "{name} is not a small file");
     let recording = Recording::read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
-    recording
+    let hardware = recording
         .replay()
-        .unwrap_or_else(|error| panic!("{name}: {error}"))
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let json = serde_json::json!({ "hardware": hardware }).to_string();
+    let read = from_topology_json(&json).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(read, hardware, "{name}: its JSON is the same machine");
+    hardware
 }
 
 fn numa(id: u32) -> NumaId {

@@ -11,7 +11,7 @@ mod folder;
 use std::path::Path;
 
 use pinfold_hardware::record::Recording;
-use pinfold_hardware::{from_hwloc_xml, from_sysfs};
+use pinfold_hardware::{Hardware, from_hwloc_xml, from_sysfs, from_topology_json};
 use serde_json::Value;
 
 use compare::Comparison;
@@ -31,6 +31,7 @@ fn sysfs_discovery_agrees_with_hwloc() {
         comparison.sysfs_facts(&name, &hardware, &expected["sysfs"]);
         comparison.allowed(&name, &hardware, &expected["hwloc_allowed"]);
         a_recording_gives_the_same_machine(&name, &root, &hardware);
+        json_gives_the_same_machine(&name, &hardware);
     }
     comparison.judge("linux", differences::SYSFS);
 }
@@ -44,15 +45,12 @@ fn xml_import_agrees_with_hwloc() {
         let hardware = from_hwloc_xml(&xml).unwrap_or_else(|error| panic!("{name}: {error}"));
         comparison.whole_machine(&name, &hardware, &expected["hwloc"]);
         comparison.xml_facts(&name, &hardware, &expected["hwloc"], &xml);
+        json_gives_the_same_machine(&name, &hardware);
     }
     comparison.judge("xml", differences::XML);
 }
 
-fn a_recording_gives_the_same_machine(
-    name: &str,
-    root: &Path,
-    hardware: &pinfold_hardware::Hardware,
-) {
+fn a_recording_gives_the_same_machine(name: &str, root: &Path, hardware: &Hardware) {
     let recording = Recording::of(root).expect("a tree that was read can be recorded");
     let mut file = Vec::new();
     recording.write(&mut file).expect("memory takes all bytes");
@@ -68,6 +66,12 @@ fn a_recording_gives_the_same_machine(
         size < 100_000,
         "{name}: a recording is one small file, this one has {size} bytes"
     );
+}
+
+fn json_gives_the_same_machine(name: &str, hardware: &Hardware) {
+    let json = serde_json::json!({ "hardware": hardware }).to_string();
+    let read = from_topology_json(&json).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(&read, hardware, "{name}: the machine is the same");
 }
 
 fn text(value: &Value) -> &str {

@@ -36,16 +36,16 @@ fn shift(one: &Move) -> String {
 
 /// The text of a search for the fewest moves so that the pod `name` fits.
 #[must_use]
-pub fn defragmentation(name: &str, found: &Defragmentation) -> String {
+pub fn defragmentation(name: &str, found: &Defragmentation, width: usize) -> String {
     if found.decision.is_admitted() {
-        return wrap(&format!("Pod {name} fits without a move."), 0);
+        return wrap(&format!("Pod {name} fits without a move."), 0, width);
     }
     match &found.plan {
         Some(remedy) => match &remedy.alteration {
-            Alteration::Move(plan) => steps(name, plan, remedy),
+            Alteration::Move(plan) => steps(name, plan, remedy, width),
             _ => String::new(),
         },
-        None => wrap(&none(name, found), 0),
+        None => wrap(&none(name, found), 0, width),
     }
 }
 
@@ -62,7 +62,7 @@ fn none(name: &str, found: &Defragmentation) -> String {
     }
 }
 
-fn steps(name: &str, plan: &MovePlan, remedy: &Remedy) -> String {
+fn steps(name: &str, plan: &MovePlan, remedy: &Remedy, width: usize) -> String {
     let count = plan.moves.len() as u64;
     let mut text = wrap(
         &format!(
@@ -73,6 +73,7 @@ fn steps(name: &str, plan: &MovePlan, remedy: &Remedy) -> String {
             }
         ),
         0,
+        width,
     );
     text.push('\n');
     for (index, step) in plan.steps.iter().enumerate() {
@@ -94,11 +95,7 @@ fn steps(name: &str, plan: &MovePlan, remedy: &Remedy) -> String {
         };
         let line = format!("{what} {}", place.unwrap_or_default());
         let lead = format!("{:>2}. ", index + 1);
-        let _ = write!(
-            text,
-            "{}",
-            crate::text::paragraph(&lead, &line, 4, super::phrases::WIDTH)
-        );
+        let _ = write!(text, "{}", crate::text::paragraph(&lead, &line, 4, width));
     }
     text
 }

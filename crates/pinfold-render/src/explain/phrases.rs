@@ -5,8 +5,8 @@ use pinfold_core::node_set::NodeSet;
 
 use crate::amount;
 
-/// The maximum width of a line.
-pub(super) const WIDTH: usize = 80;
+/// The width of lines that do not go to a terminal.
+pub const WIDTH: usize = 80;
 
 /// `1 pod`, `2 pods`.
 pub(super) fn plural(count: u64, one: &str, many: &str) -> String {
@@ -71,9 +71,9 @@ pub(super) fn clip(text: &str, width: usize) -> String {
     }
 }
 
-/// Lines of at most [`WIDTH`] columns with an indentation; a word that is longer than a line is cut.
-pub(super) fn wrap(text: &str, indent: usize) -> String {
-    let room = WIDTH.saturating_sub(indent).max(1);
+/// Lines of at most `width` columns with an indentation; a word that is longer than a line is cut.
+pub(super) fn wrap(text: &str, indent: usize, width: usize) -> String {
+    let room = width.saturating_sub(indent).max(1);
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_whitespace() {
@@ -111,7 +111,7 @@ mod tests {
     fn lines_are_never_wider_than_the_screen() {
         let text = format!("short {} words {}", "x".repeat(200), "and more ".repeat(30));
         for indent in [0, 2, 4, 79] {
-            let wrapped = wrap(&text, indent);
+            let wrapped = wrap(&text, indent, WIDTH);
             assert!(
                 wrapped.lines().all(|line| line.chars().count() <= WIDTH),
                 "{wrapped}"

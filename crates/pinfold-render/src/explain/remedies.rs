@@ -5,11 +5,11 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::remedy::{Alteration, OnEmptyNode, OptionOwner, Remedies, Remedy, RequestChange};
 
 use super::moves::{self, called};
-use super::phrases::{self, WIDTH, amount_of, bare, wrap};
+use super::phrases::{self, amount_of, bare, wrap};
 use crate::text::paragraph;
 
 /// The remedies, and what would fit the empty machine; empty for an admitted pod.
-pub(super) fn list(remedies: &Remedies) -> String {
+pub(super) fn list(remedies: &Remedies, width: usize) -> String {
     if remedies.decision.is_admitted() {
         return String::new();
     }
@@ -24,6 +24,7 @@ pub(super) fn list(remedies: &Remedies) -> String {
             text.push_str(&numbered(
                 "Largest amounts that fit the empty machine",
                 largest,
+                width,
             ));
         }
     }
@@ -35,10 +36,10 @@ pub(super) fn list(remedies: &Remedies) -> String {
             false => "No remedy was found, but not all were tried.",
         };
         text.push('\n');
-        text.push_str(&wrap(nothing, 0));
+        text.push_str(&wrap(nothing, 0, width));
         return text;
     }
-    text.push_str(&numbered("What would fit", &remedies.fitting));
+    text.push_str(&numbered("What would fit", &remedies.fitting, width));
     if !remedies.complete {
         text.push_str("Not all changes were tried; smaller ones may fit.\n");
     }
@@ -50,12 +51,12 @@ fn pod_changes(remedies: &Remedies) -> impl Iterator<Item = &Alteration> {
     changes.filter(|change| matches!(change, Alteration::Request(_)))
 }
 
-fn numbered(title: &str, remedies: &[Remedy]) -> String {
+fn numbered(title: &str, remedies: &[Remedy], width: usize) -> String {
     let mut text = format!("\n{title}\n");
     for (index, remedy) in remedies.iter().enumerate() {
         let line = format!("{}{}", what(&remedy.alteration), place(&remedy.assignment));
         let lead = format!("{:>2}. ", index + 1);
-        text.push_str(&paragraph(&lead, &line, lead.len(), WIDTH));
+        text.push_str(&paragraph(&lead, &line, lead.len(), width));
     }
     text
 }

@@ -11,7 +11,8 @@ const SHOWN: usize = 8;
 const NAME: usize = 20;
 
 /// One row per resource and NUMA node that has any of it, then one for all of them together.
-pub(super) fn table(facts: &[ResourceFacts]) -> String {
+/// Columns are not shortened for a terminal of less than 80 columns.
+pub(super) fn table(facts: &[ResourceFacts], width: usize) -> String {
     let mut table = Table::new([
         ("resource", Align::Left),
         ("node", Align::Right),
@@ -25,7 +26,8 @@ pub(super) fn table(facts: &[ResourceFacts]) -> String {
         add(&mut table, resource);
     }
     let lines = table.draw();
-    lines.lines().map(|line| clip(line, WIDTH) + "\n").collect()
+    let most = width.max(WIDTH);
+    lines.lines().map(|line| clip(line, most) + "\n").collect()
 }
 
 fn add(table: &mut Table, facts: &ResourceFacts) {

@@ -136,23 +136,36 @@ fn remedies_for(ledger: &Ledger, pod: Pod) -> Remedies {
 /// The whole text of a rejection, with its width checked.
 fn rejected(ledger: &Ledger, pod: Pod) -> String {
     let found = remedies_for(ledger, pod);
-    let text = rejection(found.decision.pod.as_str(), &found.decision, Some(&found));
+    let text = rejection(
+        found.decision.pod.as_str(),
+        &found.decision,
+        Some(&found),
+        WIDTH,
+    );
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
     assert!(one_line(&found.decision).chars().count() <= 200);
-    assert_eq!(admission(found.decision.pod.as_str(), &found.decision), "");
+    assert_eq!(
+        admission(found.decision.pod.as_str(), &found.decision, WIDTH),
+        ""
+    );
     text
 }
 
 fn admitted(ledger: &Ledger, pod: Pod) -> String {
     let found = remedies_for(ledger, pod);
     assert_eq!(
-        rejection(found.decision.pod.as_str(), &found.decision, Some(&found)),
+        rejection(
+            found.decision.pod.as_str(),
+            &found.decision,
+            Some(&found),
+            WIDTH
+        ),
         ""
     );
-    let text = admission(found.decision.pod.as_str(), &found.decision);
+    let text = admission(found.decision.pod.as_str(), &found.decision, WIDTH);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -583,4 +596,56 @@ fn one_line_is_short_and_complete() {
     let line = lines(&busy(settings("none")), long);
     assert_eq!(line.chars().count(), 200);
     assert!(line.ends_with('…'));
+}
+
+/// CPUs fit NUMA node 1, memory is left on NUMA node 0.
+#[test]
+fn remote_memory_is_shown_with_its_distance() {
+    let mut parts = machine(2, 8, 1).parts().clone();
+    parts.nodes[0].distances = vec![10, 32];
+    parts.nodes[1].distances = vec![32, 10];
+    let machine = Arc::new(Machine::new(parts).unwrap());
+    let decision_of = |rows: &[(&str, &str)]| {
+        let ledger = node(
+            machine.clone(),
+            settings("best-effort"),
+            &[
+                ("cpus", &[("cpu", "6")]),
+                ("memory", &[("cpu", "1"), ("memory", "14Gi")]),
+            ],
+        );
+        remedies_for(&ledger, pod("new", rows)).decision
+    };
+    let far = decision_of(&[("cpu", "6"), ("memory", "10Gi")]);
+    let far = crate::remote_memory::of(&machine, far.assignment().unwrap());
+    assert_eq!(
+        crate::remote_memory::text(&far, 80),
+        "
+Remote memory
+  container app: memory on NUMA node 0, distance 32 from the CPUs on NUMA node
+    1: 3.2x local by the firmware's table (SLIT)
+"
+    );
+    let near = decision_of(&[("cpu", "6")]);
+    let near = crate::remote_memory::of(&machine, near.assignment().unwrap());
+    assert_eq!(crate::remote_memory::text(&near, 80), "");
+}
+
+#[test]
+fn sentences_are_as_wide_as_the_terminal() {
+    let found = remedies_for(&busy(settings("restricted")), pod("new", &[("cpu", "6")]));
+    let lines = |width| {
+        let text = rejection("new", &found.decision, Some(&found), width);
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(lines(200).len() < lines(80).len());
+    let is_row = |line: &&String| {
+        line.starts_with("resource") || line.contains("GiB") || line.ends_with(" 3")
+    };
+    for line in lines(40)
+        .iter()
+        .filter(|line| !is_row(line) && !line.ends_with('-'))
+    {
+        assert!(line.chars().count() <= 40, "{line}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use pinfold_agent_api::{AdmissionResponse, ContainerReport, PinResult, PinTarget};
+use pinfold_agent_api::{AdmissionResponse, ContainerReport, PinResult, PinTarget, PodReport};
 use pinfold_core::name::PodUid;
 use serde::Serialize;
 
@@ -110,8 +110,31 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, Failure> {
             output::print_as(args.output, &report, String::new)?;
             Ok(ExitCode::SUCCESS)
         }
+        Err(RequestError::Status { status: 404, .. }) => {
+            let pods: Vec<PodReport> = agent.get("/v1/pods").unwrap_or_default();
+            Err(Failure::BadInput(unknown_pod(&args.uid, &pods)))
+        }
         Err(error) => error.into_exit_code(),
     }
+}
+
+/// Says that the agent has no such pod, and which one may be meant: the pod of that name, or the only one whose uid
+/// begins so.
+fn unknown_pod(uid: &str, pods: &[PodReport]) -> String {
+    let named = |pod: &&PodReport| {
+        let name = pod.name.rsplit('/').next();
+        pod.name == uid || name == Some(uid)
+    };
+    let mut meant: Vec<&PodReport> = pods.iter().filter(named).collect();
+    if meant.is_empty() && !uid.is_empty() {
+        let begins = |pod: &&PodReport| pod.uid.as_str().starts_with(uid);
+        meant = pods.iter().filter(begins).collect();
+    }
+    let hint = match meant.as_slice() {
+        [pod] => format!("did you mean {}? ", pod.uid),
+        _ => String::new(),
+    };
+    format!("the agent has no pod {uid}\n  {hint}`pinfold ps` lists its pods")
 }
 
 /// The path of a pod in the API, percent-encoded.

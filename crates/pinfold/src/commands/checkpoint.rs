@@ -15,9 +15,10 @@ use pinfold_kube::pod;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;
 
-use crate::args::{Format, MachineArg};
+use crate::args::{Format, MachineArg, THIS};
 use crate::exit::{Failure, REJECTED};
 use crate::input::{self, Source};
+use crate::output::shell_word;
 use crate::{node, output};
 
 #[derive(Debug, clap::Args)]
@@ -50,13 +51,14 @@ pub(crate) struct CheckpointArgs {
     output: Format,
 }
 
-/// What came of it.
+/// The result as JSON or YAML.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
     /// Whether the file was written.
     written: bool,
-    /// Where the old one is kept.
+    /// The copy of the old file.
+    #[serde(rename = "backup")]
     kept: Option<PathBuf>,
     /// The containers with other CPUs.
     changes: Vec<CpuReplacement>,
@@ -76,7 +78,8 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     let settings = kubelet.settings(hardware.memory, Fidelity::Exact);
     let rules = Rules::new(machine, settings).map_err(|error| {
         let message = format!("{}: no kubelet would start with this", config.display());
-        Failure::BadInput(format!("{message}\n  {error}\n  try: pinfold check"))
+        let check = check_command(&config, &args.machine.machine);
+        Failure::BadInput(format!("{message}\n  {error}\n  try: {check}"))
     })?;
     let stored =
         CpuManagerStateFile::read(root, kubelet.pod_level()).map_err(|error| unusable(&error))?;
@@ -106,6 +109,18 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<ExitCode, Failure> {
     }
     output::print_as(args.output, &report, || text(&report, chosen.is_empty()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command line that explains why a kubelet does not start.
+fn check_command(config: &Path, machine: &str) -> String {
+    let config = shell_word(&config.display().to_string());
+    match machine {
+        THIS => format!("pinfold check --config {config}"),
+        machine => format!(
+            "pinfold check --config {config} --machine {}",
+            shell_word(machine)
+        ),
+    }
 }
 
 /// What schedulers chose for the pods in these files.

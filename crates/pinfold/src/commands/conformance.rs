@@ -8,10 +8,13 @@ use conformance::{ConformanceReport, FamilyReport};
 use crate::args::ConformanceArgs;
 use crate::exit::{Failure, REJECTED};
 use crate::output;
+use crate::progress::Activity;
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
+    let activity = Activity::on_stderr("replaying vectors");
     let report = conformance::run(&args.dir, args.family.as_deref(), args.failures)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
+    drop(activity);
     output::print_as(args.output, &report, || text(&report))?;
     Ok(if report.is_success() {
         ExitCode::SUCCESS

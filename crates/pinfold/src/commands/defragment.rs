@@ -13,6 +13,7 @@ use crate::commands::explain::{PodAnswer, compare};
 use crate::exit::{Failure, REJECTED};
 use crate::node::SimulatedNode;
 use crate::output::remark;
+use crate::progress::Activity;
 use crate::running::RunningPods;
 use crate::{input, output};
 
@@ -35,8 +36,10 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
         moves: usize::from(args.moves),
         ..Effort::PLAN
     };
+    let activity = Activity::on_stderr("searching the fewest moves");
     let found = remedy::defragment(&ledger, &pod, &mut NoPreference, effort)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
+    drop(activity);
     let kubelet = PodOutcome::of(&found.decision);
     let as_pinfold = pinfold.and_then(|pinfold| {
         let ledger = running.ledger(&pinfold, |_| {}).ok()?;
@@ -48,7 +51,7 @@ fn defragment(args: &DefragmentArgs) -> Result<ExitCode, Failure> {
         as_pinfold: as_pinfold.as_ref(),
     };
     output::print_as(args.output, &answer, || {
-        let mut text = explain::defragmentation(&name, &found);
+        let mut text = explain::defragmentation(&name, &found, output::width());
         text.extend(as_pinfold.as_ref().map(AsPinfold::text));
         text
     })?;

@@ -12,7 +12,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort};
 use pinfold_render::layout::MachineLayout;
-use pinfold_render::svg;
+use pinfold_render::svg::{self, Caption};
 use pinfold_terminal::DeciderArg;
 
 use crate::args::{MachineArg, NodeArgs};
@@ -68,7 +68,15 @@ pub(crate) fn run() -> Result<ExitCode, Failure> {
     }
 
     let layout = MachineLayout::new(node.machine(), &occupancy);
-    let drawn = svg::draw(&layout, &occupancy, &node.name);
+    let drawn = svg::draw(
+        &layout,
+        &occupancy,
+        Caption {
+            title: &node.name,
+            subtitle: &node.described(),
+            distances: None,
+        },
+    );
     let _ = match save(&drawn) {
         Ok(picture) => write!(text, "\nThe same as a picture: {}\n", picture.display()),
         Err(error) => write!(text, "\nNo picture: {error}\n"),

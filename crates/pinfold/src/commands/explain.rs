@@ -10,6 +10,7 @@ use pinfold_core::name::ResourceName;
 use pinfold_core::pod::Pod;
 use pinfold_core::remedy::{self, Effort, Remedies};
 use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
+use pinfold_render::remote_memory::{self, RemoteMemory};
 use pinfold_render::text::paragraph;
 use pinfold_render::{cpu_reasons, explain};
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::exit::{Failure, REJECTED};
 use crate::node::SimulatedNode;
 use crate::output::remark;
+use crate::progress::Activity;
 use crate::running::RunningPods;
 use crate::{input, output};
 
@@ -50,6 +52,9 @@ struct NodeAnswer<'a> {
     rejection: Option<&'a OutsideRejection>,
     /// Why its containers have exclusive or shared CPUs.
     cpus: &'a CpuReasons,
+    /// Memory that is remote to the CPUs of its container, if the pod is admitted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    remote_memory: Vec<RemoteMemory>,
     /// Extended resources that the kubelet ignores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<ResourceName>,
@@ -75,8 +80,10 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let object = input::first_object(&args.pod)?;
     let request = AdmissionRequest::of(&object);
     let (name, pod) = (object.pod.name.clone(), Arc::new(object.pod));
+    let activity = Activity::on_stderr("trying changes that would fit");
     let mut found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
         .map_err(|error| Failure::BadInput(error.to_string()))?;
+    drop(activity);
     admission::remedies::retain_fitting(&mut found, &pod, &request, &sums, args.bound);
     let unschedulable = admission::schedule(&sums, &request, args.bound).err();
     let rejection = unschedulable.or_else(|| predicates(&ledger, &sums, &pod, &request, &found));
@@ -95,6 +102,10 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let answer = NodeAnswer {
         found: &found,
         cpus: &cpus,
+        remote_memory: match (&rejection, found.decision.assignment()) {
+            (None, Some(assignment)) => remote_memory::of(node.machine(), assignment),
+            _ => Vec::new(),
+        },
         ignored: match rejection.is_none() && found.decision.is_admitted() {
             true => sums.unlisted(&request),
             false => Vec::new(),
@@ -181,6 +192,7 @@ fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
     if answer.rejection.is_none() || !answer.found.decision.is_admitted() {
         all.push_str(&text(name, answer.found));
     }
+    all.push_str(&remote_memory::text(&answer.remote_memory, output::width()));
     all.push_str(cpu_reasons);
     if !answer.ignored.is_empty() {
         let ignored = admission::ignored_text(&answer.ignored);
@@ -195,7 +207,7 @@ fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
 /// The answer as text.
 pub(crate) fn text(name: &str, found: &Remedies) -> String {
     match found.decision.is_admitted() {
-        true => explain::admission(name, &found.decision),
-        false => explain::rejection(name, &found.decision, Some(found)),
+        true => explain::admission(name, &found.decision, output::width()),
+        false => explain::rejection(name, &found.decision, Some(found), output::width()),
     }
 }

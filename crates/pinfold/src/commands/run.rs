@@ -42,16 +42,16 @@ const NOT_FOUND: u8 = 127;
 )]
 pub(crate) struct RunArgs {
     /// A whole number of exclusive CPUs; a fraction (or no flag) uses the shared pool
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = cpus)]
     cpus: Option<Quantity>,
     /// Memory to reserve, such as 2Gi; without it the command may use memory of every NUMA node
-    #[arg(long, value_name = "QUANTITY")]
+    #[arg(long, value_name = "QUANTITY", value_parser = memory)]
     memory: Option<Quantity>,
     /// Hugepages of 2 MiB to reserve, such as 512Mi
-    #[arg(long = "hugepages-2Mi", value_name = "QUANTITY")]
+    #[arg(long = "hugepages-2Mi", value_name = "QUANTITY", value_parser = memory)]
     hugepages_2mi: Option<Quantity>,
     /// Hugepages of 1 GiB to reserve, such as 4Gi
-    #[arg(long = "hugepages-1Gi", value_name = "QUANTITY")]
+    #[arg(long = "hugepages-1Gi", value_name = "QUANTITY", value_parser = memory)]
     hugepages_1gi: Option<Quantity>,
     /// The topology policy: how strictly CPUs and memory must be on the same NUMA nodes
     #[arg(long, value_parser = policies(), default_value = "best-effort")]
@@ -90,6 +90,16 @@ pub(crate) struct ExecArgs {
     id: u64,
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+fn cpus(text: &str) -> Result<Quantity, &'static str> {
+    text.parse()
+        .map_err(|_| "expected a number of CPUs such as 4, 1.5 or 500m")
+}
+
+fn memory(text: &str) -> Result<Quantity, &'static str> {
+    text.parse()
+        .map_err(|_| "expected an amount of memory such as 512Mi or 2Gi")
 }
 
 impl RunArgs {
@@ -159,7 +169,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             .map_err(environment)?;
         let placement = proposal.placement();
         return print_dry_run(
-            args.output,
+            args,
             &proposal.decision,
             &proposal.ledger,
             placement.as_ref(),
@@ -177,7 +187,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     match outcome.map_err(environment)? {
         RunOutcome::Rejected(decision) => {
             // Standard output is the command's.
-            output::remark(explain::rejection(decision.pod.as_str(), &decision, None).trim_end());
+            let reason = explain::command_rejection(&command_name(args), &decision, width());
+            output::remark(reason.trim_end());
             Ok(ExitCode::from(REJECTED))
         }
         RunOutcome::Ended { code, left } => {
@@ -244,12 +255,7 @@ fn dry_run_on(
         .assignment()
         .and_then(|assignment| assignment.containers.first())
         .map(|container| RunPlacement::of(container, ledger.state().cpus().shared()));
-    print_dry_run(
-        args.output,
-        &admission.decision,
-        &ledger,
-        placement.as_ref(),
-    )
+    print_dry_run(args, &admission.decision, &ledger, placement.as_ref())
 }
 
 fn command_name(args: &RunArgs) -> String {
@@ -260,7 +266,7 @@ fn command_name(args: &RunArgs) -> String {
 
 /// Prints the decision of a dry run, and the machine with it.
 fn print_dry_run(
-    format: Format,
+    args: &RunArgs,
     decision: &Decision,
     ledger: &Ledger,
     placement: Option<&RunPlacement>,
@@ -269,8 +275,8 @@ fn print_dry_run(
         decision,
         placement,
     };
-    output::print_as(format, &result, || match placement {
-        None => explain::rejection(decision.pod.as_str(), decision, None),
+    output::print_as(args.output, &result, || match placement {
+        None => explain::command_rejection(&command_name(args), decision, width()),
         Some(placement) => {
             let picture = picture(ledger.rules().machine(), &ledger.occupancy());
             format!("would run on {}\n\n{picture}", describe(placement))
@@ -302,7 +308,7 @@ pub(super) fn picture(machine: &Machine, occupancy: &pinfold_core::occupancy::Oc
     grid::draw(
         &plan,
         occupancy,
-        Legend::Holdings,
+        Legend::Commands,
         width(),
         output::colour(),
     )

@@ -5,17 +5,19 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use pinfold_core::decision::ContainerAssignment;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::Pod;
 use pinfold_kube::admission::AdmissionRequest;
 use pinfold_render::grid::Legend;
 use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::Caption;
 use pinfold_render::text::{count, grouped, paragraph};
-use pinfold_render::{grid, palette, svg};
+use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
 use crate::admission::{self, NodeAdmission, NotSimulated};
-use crate::args::SimulateArgs;
+use crate::args::{SimulateArgs, SimulateFormat};
 use crate::as_pinfold::AsPinfold;
 use crate::exit::{Failure, REJECTED};
 use crate::journal_replay::JournalReplay;
@@ -50,7 +52,7 @@ struct SimulationReport<'a> {
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
-    output::print_rejected(args.output, simulate(args))
+    output::print_rejected(args.output.without_picture(), simulate(args))
 }
 
 fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
@@ -93,7 +95,13 @@ fn run_on(
     plan: &SimulationPlan<'_>,
 ) -> Result<ExitCode, Failure> {
     if args.compare {
-        return compare::run(node, plan, args.output);
+        if args.output == SimulateFormat::Svg {
+            return Err(Failure::BadInput(
+                "-o svg draws one simulation: leave --compare out, and name one --policy"
+                    .to_owned(),
+            ));
+        }
+        return compare::run(node, plan, args.output.without_picture());
     }
     let simulation = plan.run_on(node)?;
     let as_pinfold = pinfold.and_then(|pinfold| plan.compare(&simulation, pinfold));
@@ -114,18 +122,33 @@ fn run_on(
         },
         as_pinfold: as_pinfold.as_ref(),
     };
-    output::print_as(args.output, &report, || {
+    let layout = MachineLayout::new(node.machine(), &occupancy);
+    let draw = || {
+        let title = match node.name.as_str() {
+            "" => args.node.machine.machine.as_str(),
+            name => name,
+        };
+        let caption = Caption {
+            title,
+            subtitle: &node.described(),
+            distances: None,
+        };
+        svg::draw(&layout, &occupancy, caption)
+    };
+    let as_text = || {
         let mut text = text(node, &simulation, &occupancy, &usages);
         text.push_str(&admission::not_simulated_text(&report.not_simulated));
         if let Some(as_pinfold) = &as_pinfold {
             text.push_str(&as_pinfold.text());
         }
         text
-    })?;
+    };
+    match args.output {
+        SimulateFormat::Svg => output::print_raw(&draw())?,
+        format => output::print_as(format.without_picture(), &report, as_text)?,
+    }
     if let Some(path) = &args.svg {
-        let layout = MachineLayout::new(node.machine(), &occupancy);
-        let picture = svg::draw(&layout, &occupancy, &node.described());
-        output::write_file(path, picture.as_bytes())?;
+        output::write_file(path, draw().as_bytes())?;
     }
     Ok(match simulation.counts.rejected {
         0 => ExitCode::SUCCESS,
@@ -170,6 +193,24 @@ pub(crate) fn text(
     text
 }
 
+/// One line per container of a pod with several containers, unless all of them are in the shared pool.
+fn containers(event: &StepEvent, indent: usize) -> String {
+    let containers = event.assignment.as_ref().map(|one| &one.containers);
+    let Some(containers @ [_, _, ..]) = containers.map(Vec::as_slice) else {
+        return String::new();
+    };
+    let is_shared = |one: &ContainerAssignment| placement::container(one) == placement::SHARED;
+    if containers.iter().all(is_shared) {
+        return String::new();
+    }
+    let line = |container: &ContainerAssignment| {
+        let lead = format!("{:indent$}{}: ", "", container.name);
+        let place = placement::container(container);
+        paragraph(&lead, &place, indent + 2, width())
+    };
+    containers.iter().map(line).collect()
+}
+
 /// One line per step, with the letter of the pod in the picture.
 fn events(events: &[StepEvent], occupancy: &Occupancy) -> String {
     let holders = occupancy.holders.iter().enumerate();
@@ -191,6 +232,7 @@ fn events(events: &[StepEvent], occupancy: &Occupancy) -> String {
         };
         let lead = format!("{mark} {name:<widest$}  ");
         text.push_str(&paragraph(&lead, &event.message, widest + 4, width()));
+        text.push_str(&containers(event, widest + 4));
     }
     let rest = &events[listed.len()..];
     if !rest.is_empty() {

@@ -19,12 +19,13 @@ use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_render::grid::Legend;
 use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::Caption;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
 use pinfold_render::{grid, svg, tree};
 use serde::Serialize;
 
-use crate::args::{NrtVersionArg, TopologyArgs, TopologyFormat};
+use crate::args::{NrtVersionArg, THIS, TopologyArgs, TopologyFormat};
 use crate::devices::kind_name;
 use crate::exit::Failure;
 use crate::output::{self, width};
@@ -58,7 +59,12 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<ExitCode, Failure> {
         TopologyFormat::Svg => {
             let occupancy = occupancy(&hardware, &machine);
             let layout = MachineLayout::new(&machine, &occupancy);
-            output::print_raw(&svg::draw(&layout, &occupancy, title(&hardware)))?;
+            let caption = Caption {
+                title: picture_title(args, &hardware),
+                distances: args.distances.then_some(&machine),
+                ..Caption::default()
+            };
+            output::print_raw(&svg::draw(&layout, &occupancy, caption))?;
         }
         TopologyFormat::Json => output::print_json(&topology)?,
         TopologyFormat::Yaml => output::print_yaml(&topology)?,
@@ -135,6 +141,15 @@ fn title(hardware: &Hardware) -> &str {
     match hardware.name.as_str() {
         "" => "machine",
         name => name,
+    }
+}
+
+/// The machine's name, or what the user calls it.
+fn picture_title<'a>(args: &'a TopologyArgs, hardware: &'a Hardware) -> &'a str {
+    match (hardware.name.as_str(), args.machine.machine.as_str()) {
+        ("", THIS) => "this machine",
+        ("", spec) => spec,
+        (name, _) => name,
     }
 }
 
@@ -282,7 +297,7 @@ fn occupancy(hardware: &Hardware, machine: &Machine) -> Occupancy {
         let node = device.node.and_then(NumaId::node_id);
         devices.push(DeviceUse {
             resource: kind.into(),
-            id: format!("{kind}{number}"),
+            id: format!("{kind}{number} {}", device.address),
             nodes: node.map_or(NodeSet::EMPTY, NodeSet::single),
             holder: None,
             healthy: true,

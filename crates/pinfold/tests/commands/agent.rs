@@ -62,6 +62,37 @@ fn a_pod_is_admitted_listed_and_released() {
 }
 
 #[test]
+fn releasing_an_unknown_pod_names_the_one_that_is_meant() {
+    let served = serve();
+    let admitted = run_with_socket(&served, &["admit", &pod(&served, "guar", 4)]);
+    assert_eq!(admitted.code, 0, "{}", admitted.output());
+    let unknown = run_with_socket(&served, &["release", "guar"]);
+    assert_eq!(unknown.code, 2);
+    assert_eq!(
+        unknown.stderr,
+        "pinfold: the agent has no pod guar\n  did you mean default/guar? `pinfold ps` lists its pods\n"
+    );
+    let other = run_with_socket(&served, &["release", "other"]);
+    assert_eq!(
+        other.stderr,
+        "pinfold: the agent has no pod other\n  `pinfold ps` lists its pods\n"
+    );
+}
+
+#[test]
+fn a_rejected_run_is_explained_without_pods_and_containers() {
+    let served = serve();
+    let rejected = run_with_socket(&served, &["run", "--cpus", "99", "--", "true"]);
+    assert_eq!(rejected.code, 1, "{}", rejected.output());
+    assert!(
+        rejected.stderr.starts_with("cannot run true:\n"),
+        "{}",
+        rejected.stderr
+    );
+    assert!(!rejected.stderr.contains("ontainer") && !rejected.stderr.contains("Pod "));
+}
+
+#[test]
 fn a_rejected_pod_is_explained_with_exit_code_1() {
     let served = serve();
     let rejected = run_with_socket(&served, &["admit", &pod(&served, "wide", 9)]);
@@ -143,7 +174,10 @@ fn without_an_agent_the_error_names_its_socket() {
     );
     assert_eq!(lost.code, 3);
     assert!(
-        lost.stderr.contains("/nowhere/agent.sock"),
+        lost.stderr.contains("/nowhere/agent.sock")
+            && lost
+                .stderr
+                .contains("is it running? systemctl status pinfold-agent"),
         "{}",
         lost.stderr
     );

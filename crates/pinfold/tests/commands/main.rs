@@ -3,6 +3,7 @@
 mod agent;
 mod deciders;
 mod documents;
+mod errors;
 mod examples;
 #[path = "../../../pinfold-agent/tests/api/fake_agent.rs"]
 mod fake_agent;
@@ -12,6 +13,8 @@ mod large_snapshot;
 mod output;
 mod pages;
 mod program;
+mod schema;
+mod schemas;
 #[path = "../../../pinfold-agent/tests/api/server.rs"]
 #[allow(dead_code, reason = "shared with the tests of the API")]
 mod server;

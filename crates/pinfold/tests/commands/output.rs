@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_hardware::presets::PRESETS;
 use pinfold_kube::state::CpuManagerState;
 use pinfold_kube::state::cpu::CpuStateFormat;
 
@@ -70,6 +71,80 @@ fn a_recording_of_this_machine_reads_as_the_same_machine() {
         json["kubelet_view"].take()
     };
     assert_eq!(shape("this"), shape(&file));
+}
+
+#[test]
+fn the_json_of_a_topology_is_the_same_machine() {
+    let mut machines: Vec<String> = PRESETS
+        .iter()
+        .map(|preset| preset.name.to_owned())
+        .collect();
+    machines.push("'2 sockets, 2 cores, smt2, gpu=1, nic@1=2, isolated=2-3, offline=1'".to_owned());
+    machines.push("this".to_owned());
+    let file = format!("{}/topology.json", scratch());
+    for machine in machines {
+        let printed = play(&format!("topology --machine {machine} -o json"));
+        fs::write(&file, &printed.stdout).expect("writable");
+        let again = play(&format!("topology --machine {file} -o json"));
+        assert_eq!(again.stdout, printed.stdout, "{machine}: {}", again.stderr);
+        let decided = play(&format!("simulate --machine {machine} two.yaml -o json"));
+        let again = play(&format!("simulate --machine {file} two.yaml -o json"));
+        let events = |run: &Run| {
+            let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+            json["events"].clone()
+        };
+        assert_eq!(events(&again), events(&decided), "{machine}");
+    }
+}
+
+#[test]
+fn simulate_prints_the_picture_that_it_writes() {
+    let file = format!("{}/printed.svg", scratch());
+    let drawn = play(&format!("simulate {MACHINE} two.yaml -o svg --svg {file}"));
+    assert_eq!(drawn.code, 0, "{}", drawn.stderr);
+    assert!(drawn.stdout.starts_with("<svg "), "{}", drawn.stdout);
+    assert_eq!(fs::read_to_string(&file).expect("written"), drawn.stdout);
+    assert!(
+        drawn
+            .stdout
+            .contains("<title>2 sockets, 4 cores, smt2</title>")
+    );
+    let compared = play(&format!("simulate {MACHINE} two.yaml -o svg --compare"));
+    assert_eq!(compared.code, 2);
+    let cluster = play(&format!("simulate {MACHINE} two.yaml -o svg --copies 2"));
+    assert_eq!(
+        cluster.stderr,
+        "pinfold: -o svg draws one node: --svg FILE writes a picture of every node\n"
+    );
+}
+
+#[test]
+fn explain_shows_what_remote_memory_costs() {
+    let pods = format!("{}/remote.yaml", scratch());
+    let pod = |name: &str, cpus: u32, memory: u32| {
+        format!(
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: main, \
+             resources: {{limits: {{cpu: {cpus}, memory: {memory}Gi}}}}}}]}}\n"
+        )
+    };
+    fs::write(&pods, pod("a", 7, 1) + &pod("b", 1, 60)).expect("writable");
+    let new = format!("{}/remote-new.yaml", scratch());
+    fs::write(&new, pod("new", 6, 40)).expect("writable");
+    let explained = play(&format!(
+        "explain --machine '2 sockets, 8 cores, distances=10,32' --policy best-effort --pods {pods} {new}"
+    ));
+    let expected = "\nRemote memory\n  container main: memory on NUMA node 0, distance 32 from the CPUs on NUMA node\n    \
+                    1: 3.2x local by the firmware's table (SLIT)\n";
+    assert!(explained.stdout.contains(expected), "{}", explained.stdout);
+}
+
+#[test]
+fn completions_know_the_presets_and_policies() {
+    let script = play("completions bash").stdout;
+    for preset in PRESETS {
+        assert!(script.contains(preset.name), "{}", preset.name);
+    }
+    assert!(script.contains("none best-effort restricted single-numa-node"));
 }
 
 #[test]

@@ -77,11 +77,12 @@ fn colour_is_used_on_a_terminal_without_no_color() {
 #[test]
 fn lines_are_as_wide_as_the_terminal() {
     for (line, least) in [
+        // A word, a table and the lines of an outline are as wide as they are.
         (format!("simulate {MACHINE} --repeat 40 two.yaml"), 60),
         (format!("topology {MACHINE}"), 60),
         (
             "check --machine gb200-nvl4 --config bad.yaml".to_owned(),
-            60,
+            40,
         ),
         // A table is as wide as its columns.
         (
@@ -100,8 +101,32 @@ fn lines_are_as_wide_as_the_terminal() {
             }
             seen.lines().count()
         };
-        let (narrow, usual, wide) = (rows(60, least), rows(80, 80), rows(200, 120));
-        assert!(narrow >= usual && usual >= wide, "{line}");
+        let lines = [
+            rows(40, least),
+            rows(60, least.max(60)),
+            rows(80, 80),
+            rows(200, 200),
+        ];
+        assert!(lines.is_sorted_by(|a, b| a >= b), "{line}: {lines:?}");
+        assert!(
+            lines[0] > lines[3] || line.contains("--compare"),
+            "{line}: {lines:?}"
+        );
         rows(0, 80);
     }
+}
+
+#[test]
+fn rejections_are_red_and_headings_bold() {
+    let line = "explain --machine '2 cores' --bound one.yaml";
+    let coloured = on_terminal(80, &[], line);
+    assert!(
+        coloured.contains("\u{1b}[31mPod one (container main) is rejected, "),
+        "{coloured}"
+    );
+    assert!(coloured.contains("\u{1b}[1mCPUs\u{1b}[0m"), "{coloured}");
+    assert_eq!(
+        on_terminal(80, &[], &format!("--color never {line}")),
+        plain(&coloured)
+    );
 }

@@ -30,7 +30,7 @@ fn rejected_because(cause: Cause) -> Decision {
 
 /// Checks that the text fits the screen and is one sentence without placeholders.
 fn check(decision: &Decision) -> String {
-    let text = rejection("new", decision, None);
+    let text = rejection("new", decision, None, WIDTH);
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -86,7 +86,7 @@ fn every_rule_of_a_merge_has_its_own_sentence() {
     ] {
         let mut decision = decision.clone();
         decision.explanation.alignments[0].merge.decided_by = rule;
-        let text = admission("new", &decision);
+        let text = admission("new", &decision, WIDTH);
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
@@ -186,7 +186,7 @@ fn every_unfinished_search_is_noted() {
             .insert(question);
     }
     check(&decision);
-    let text = rejection("new", &decision, None);
+    let text = rejection("new", &decision, None, WIDTH);
     assert_eq!(
         text.matches("Note: ").count(),
         MergeSearch::ALL.len(),
@@ -233,6 +233,6 @@ fn large_machines_and_long_names_fit_the_screen() {
             .collect();
     }
     check(&decision);
-    let text = rejection("new", &decision, None);
+    let text = rejection("new", &decision, None, WIDTH);
     assert!(text.contains("56 not shown"), "{text}");
 }

@@ -31,7 +31,7 @@ pub(super) fn run(
     let manifest = manifest(request, u64::from(pid), name).to_string();
     let admitted: AdmissionResponse = match agent.send("POST", "/v1/pods", manifest.as_bytes()) {
         Ok(admitted) => admitted,
-        Err(error) => return error.into_exit_code(),
+        Err(error) => return error.about_command(name).into_exit_code(),
     };
     let uid = &admitted.pod.uid;
     let code = match enforce(agent, &admit::path(uid, "/pin"), pid) {

@@ -16,13 +16,14 @@ use pinfold_kube::koordinator::{self, ResourceStatus, keys};
 use pinfold_kube::pod::PodObject;
 use pinfold_render::grid::Legend;
 use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::Caption;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, grouped, paragraph};
 use pinfold_render::{grid, palette, placement, svg};
 use serde::Serialize;
 
 use crate::admission::{self, NotSimulated, ignored_text};
-use crate::args::SimulateArgs;
+use crate::args::{SimulateArgs, SimulateFormat};
 use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, SimulatedCluster};
 use crate::exit::{Failure, REJECTED};
@@ -125,7 +126,12 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         not_simulated: nodes.not_simulated(&pods),
         as_pinfold: as_pinfold.as_ref(),
     };
-    output::print_as(args.output, &report, || text(&nodes, &report))?;
+    match args.output {
+        SimulateFormat::Svg => print_picture(&nodes)?,
+        format => {
+            output::print_as(format.without_picture(), &report, || text(&nodes, &report))?;
+        }
+    }
     if let Some(path) = &args.svg {
         draw(&nodes, path)?;
     }
@@ -558,11 +564,36 @@ fn draw(nodes: &SimulatedCluster, file: &Path) -> Result<(), Failure> {
     for (name, _) in nodes.cluster.nodes() {
         if let Some(portrait) = nodes.node_view(name) {
             let layout = MachineLayout::new(&portrait.machine, &portrait.occupancy);
-            let picture = svg::draw(&layout, &portrait.occupancy, name.as_str());
+            let caption = Caption {
+                title: name.as_str(),
+                ..Caption::default()
+            };
+            let picture = svg::draw(&layout, &portrait.occupancy, caption);
             output::write_file(&picture_file(file, name), picture.as_bytes())?;
         }
     }
     Ok(())
+}
+
+/// Prints the picture of a cluster's only node.
+fn print_picture(nodes: &SimulatedCluster) -> Result<(), Failure> {
+    let mut names = nodes.cluster.nodes().map(|(name, _)| name);
+    let (first, more) = (names.next(), names.next());
+    let view = match (first, more) {
+        (Some(name), None) => nodes.node_view(name).map(|view| (name, view)),
+        _ => None,
+    };
+    let Some((name, view)) = view else {
+        return Err(Failure::BadInput(
+            "-o svg draws one node: --svg FILE writes a picture of every node".to_owned(),
+        ));
+    };
+    let layout = MachineLayout::new(&view.machine, &view.occupancy);
+    let caption = Caption {
+        title: name.as_str(),
+        ..Caption::default()
+    };
+    output::print_raw(&svg::draw(&layout, &view.occupancy, caption))
 }
 
 /// The file of a node's picture. Characters of the node's name that could lead to another folder become `_`.

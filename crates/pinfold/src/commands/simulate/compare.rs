@@ -27,7 +27,7 @@ struct PolicyVariant {
     policy: TopologyPolicy,
     scope: TopologyScope,
     /// The kubelet's error, if it does not start with this policy and scope.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
     impossible: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<PolicyResult>,
@@ -38,6 +38,7 @@ struct PolicyVariant {
 struct PolicyResult {
     counts: PodCounts,
     /// Admitted pods whose CPUs or memory lie on more than one NUMA node.
+    #[serde(rename = "on_several_nodes")]
     scattered: usize,
     used_cpus_percent: Option<u64>,
     /// Why pods were rejected, by pod.
