@@ -1,5 +1,6 @@
 //! One test vector, and the result of replaying it.
 
+use pinfold_core::fidelity::KubeletDefects;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,6 +36,8 @@ pub enum ReplayOutcome {
     Failed(String),
     /// Not compared, for a reason that the notes of the vectors allow; Pinfold's own invariants were checked instead.
     SetAside(&'static str),
+    /// The output differs because Pinfold does not repeat these defects of the kubelet.
+    Different(KubeletDefects),
 }
 
 /// Passed if both are equal; otherwise a failure that lists the first differences.

@@ -371,14 +371,23 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: pinfold conformance conformance/kubelet --family merge --failures 3\n\n\
+#[command(after_help = "Examples:\n  \
+    pinfold conformance conformance/kubelet --family merge --failures 3\n  \
+    pinfold conformance conformance/kubelet --as pinfold\n\n\
     Exit code 0: every case gave the same answer or was set aside for a reason the vectors allow.\n\
-    Exit code 1: some case gave another answer."
-)]
+    Exit code 1: some case gave another answer.")]
 pub(crate) struct ConformanceArgs {
     /// A folder of vectors (*.jsonl, *.jsonl.gz), or a folder of such folders
     pub(crate) dir: PathBuf,
+    /// Whose decisions to compare
+    #[arg(
+        id = "as",
+        long = "as",
+        value_enum,
+        value_name = "WHO",
+        default_value_t
+    )]
+    pub(crate) replayed: ReplayedArg,
     /// Replay only this family
     #[arg(long, value_name = "NAME")]
     pub(crate) family: Option<String>,
@@ -388,4 +397,14 @@ pub(crate) struct ConformanceArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// Whose decisions are compared with the vectors.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(crate) enum ReplayedArg {
+    /// Those of the program that made the vectors, defects included
+    #[default]
+    Original,
+    /// Pinfold's own, for the kubelet's vectors: counts the differences by defect of the kubelet
+    Pinfold,
 }

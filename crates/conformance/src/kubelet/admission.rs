@@ -14,10 +14,10 @@ use super::memory::machine_state;
 use super::scenario::{Scenario, Step};
 use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
+pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
     let found = Scenario::read(&case.input).and_then(|scenario| {
         let machine = machines.get(&scenario.topology)?;
-        play(&scenario, machine, Fidelity::Exact, &case.expect)
+        play(&scenario, machine, fidelity, &case.expect)
     });
     match found {
         Ok(found) => found,

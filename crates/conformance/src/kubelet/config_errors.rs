@@ -16,15 +16,15 @@ use super::Machines;
 use super::scenario::Scenario;
 use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
+pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
     if case.tag == "numa-limit" {
-        return match limit(case) {
+        return match limit(case, fidelity) {
             Ok(outcome) => outcome,
             Err(problem) => ReplayOutcome::Failed(problem),
         };
     }
     let found = Scenario::read(&case.input).and_then(|scenario| {
-        let rules = scenario.rules(machines.get(&scenario.topology)?, Fidelity::Exact)?;
+        let rules = scenario.rules(machines.get(&scenario.topology)?, fidelity)?;
         Ok(rules.err().map(|error| error.to_string()))
     });
     match found {
@@ -41,7 +41,7 @@ struct Limit {
     topology_options: BTreeMap<String, String>,
 }
 
-fn limit(case: &Case) -> Result<ReplayOutcome, String> {
+fn limit(case: &Case, fidelity: Fidelity) -> Result<ReplayOutcome, String> {
     let input = Limit::deserialize(&case.input).map_err(|error| error.to_string())?;
     let node = |id: u32| {
         let cpu = CpuId::new(id).ok_or("too many NUMA nodes")?;
@@ -70,7 +70,7 @@ fn limit(case: &Case) -> Result<ReplayOutcome, String> {
     };
     let machine = Machine::new(parts).map_err(|error| error.to_string())?;
     let settings = Settings {
-        fidelity: Fidelity::Exact,
+        fidelity,
         topology_policy: input.topology_policy,
         topology_options: input.topology_options,
         ..Settings::default()

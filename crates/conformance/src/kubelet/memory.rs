@@ -39,14 +39,14 @@ struct Step {
     preferred: bool,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
-    match results(case, machines) {
+pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
+    match results(case, machines, fidelity) {
         Ok(results) => check(&case.expect, &json!({ "results": results })),
         Err(problem) => ReplayOutcome::Failed(problem),
     }
 }
 
-fn results(case: &Case, machines: &Machines) -> Result<Vec<Value>, String> {
+fn results(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<Vec<Value>, String> {
     let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
     let mut by_node = BTreeMap::new();
     for (node, amounts) in input.system_reserved {
@@ -58,7 +58,7 @@ fn results(case: &Case, machines: &Machines) -> Result<Vec<Value>, String> {
         machines.get(&input.topology)?,
         &SystemReserved::from_bytes(by_node),
         PodLevel::Ignored,
-        Fidelity::Exact,
+        fidelity,
     )
     .map_err(|error| error.to_string())?;
     let mut node = Node {
