@@ -7,6 +7,7 @@ use pinfold_core::device::AdvertisedDevices;
 use pinfold_core::ledger::{Edit, Ledger, LedgerState};
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_journal::JournalEvent;
 use pinfold_journal::{JournalEntry, JournalError, JournalHistory};
 
@@ -146,8 +147,8 @@ mod tests {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
         let settings = Settings {
-            topology_policy: policy.to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: policy.parse().unwrap(),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("2".parse().expect("a quantity")),
             ..Settings::default()
         };

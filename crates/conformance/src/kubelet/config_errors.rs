@@ -8,6 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
 use serde::Deserialize;
 use serde_json::json;
@@ -37,7 +38,7 @@ pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> Re
 #[derive(Deserialize)]
 struct Limit {
     numa_node_count: u32,
-    topology_policy: String,
+    topology_policy: TopologyPolicy,
     topology_options: BTreeMap<String, String>,
 }
 

@@ -16,6 +16,7 @@ use pinfold_core::machine::cpus::CpuTopology;
 use pinfold_core::name::ContainerName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::Pod;
+use pinfold_core::policy::TopologyPolicy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -26,7 +27,7 @@ use crate::case::{Case, ReplayOutcome, check};
 struct Input {
     topology: String,
     options: BTreeMap<String, String>,
-    topology_policy: String,
+    topology_policy: TopologyPolicy,
     num_reserved: usize,
     reserved_cpus: Option<String>,
     #[serde(default)]
@@ -147,7 +148,7 @@ fn policy(
             count: input.num_reserved,
             cpus: CpuList::parse(reserved_cpus).map_err(|error| error.to_string())?,
         },
-        topology_policy: &input.topology_policy,
+        topology_policy: input.topology_policy,
         pod_level: PodLevel::Ignored,
         fidelity,
     };

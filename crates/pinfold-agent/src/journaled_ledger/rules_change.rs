@@ -221,7 +221,7 @@ fn place_all(
         new.set_devices(resource.clone(), pool.devices(resource).cloned());
     }
     let relaxed = Settings {
-        topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
+        topology_policy: TopologyPolicy::BestEffort,
         ..rules.settings().clone()
     };
     let relaxed = match rules.policy() {
