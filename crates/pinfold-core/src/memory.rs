@@ -22,7 +22,6 @@ use crate::settings::MemoryManagerPolicy;
 mod allocate;
 mod allocate_pod;
 mod edit;
-mod facts;
 mod hints;
 #[cfg(test)]
 mod invariants;
@@ -38,7 +37,6 @@ mod transaction;
 pub use allocate::{MemoryError, MemoryGrant};
 pub use allocate_pod::EmptySharedPool;
 pub use edit::{MemoryEdit, StaleMemoryEdit};
-pub use facts::{MemoryFacts, MemoryNodeFacts, MemoryResourceFacts};
 pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,

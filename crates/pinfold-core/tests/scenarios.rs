@@ -63,7 +63,7 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 /// Static CPU and memory managers; CPU 0 and some memory of node 0 are reserved for the system.
 fn settings(policy: &str, options: &[&str]) -> Settings {
     Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         cpu_options: options
             .iter()

@@ -54,7 +54,7 @@ fn machine(nodes: u32, cores: u32) -> Arc<Machine> {
 fn settings(policy: &str, reserved: &str) -> Settings {
     let reserved = CpuList::parse(reserved).unwrap();
     Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(i64::try_from(reserved.len()).unwrap())),
         reserved_cpus: Some(reserved),

@@ -68,7 +68,7 @@ fn kubelet(policy: &str) -> ClusterNode {
         ..MachineParts::default()
     });
     let settings = Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().expect("a quantity")),
         reserved_cpus: Some(CpuList::from(&CpuSet::single(cpu(0)))),

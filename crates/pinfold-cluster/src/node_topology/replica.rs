@@ -11,7 +11,7 @@
 //!      └─► devices near each node, as many as counted ─────┘
 //! ```
 //!
-//! What is *not* in the counts is kept as [`Gaps`], and [`Replica::predict`] reports the decisions that depend on one.
+//! What is *not* in the counts is kept as [`Gaps`], and [`Gaps::affecting`] names the decisions that depend on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,6 +150,7 @@ impl Gaps {
 
 /// Why no kubelet can be rebuilt from a topology object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReplicaError {
     /// It reports no NUMA node.
     #[error("no zone is a NUMA node")]

@@ -50,7 +50,10 @@ impl CpuManager {
     ///
     /// # Errors
     /// If the configuration contradicts the machine or itself.
-    pub fn new(topology: Arc<CpuTopology>, config: &CpuConfig<'_>) -> Result<Self, CpuConfigError> {
+    pub(crate) fn new(
+        topology: Arc<CpuTopology>,
+        config: &CpuConfig<'_>,
+    ) -> Result<Self, CpuConfigError> {
         match config.policy {
             CpuManagerPolicy::None if config.options.is_empty() => Ok(CpuManager::None),
             CpuManagerPolicy::None => {

@@ -63,6 +63,7 @@ impl Default for OptionGates {
 
 /// Invalid options. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuOptionError {
     /// Unknown option.
     #[error("unknown CPU Manager Policy option: {}", go_text::quoted(name))]
@@ -161,7 +162,7 @@ impl CpuOptions {
     ///
     /// # Errors
     /// If `align-by-socket` is incompatible with one of them.
-    pub fn validate(
+    pub(crate) fn validate(
         &self,
         topology: &CpuTopology,
         topology_policy: TopologyPolicy,

@@ -57,8 +57,8 @@ fn ledger(sizes: Sizes, mode: Mode) -> Ledger {
     let gi = Quantity::from(1 << 30);
     let settings = Settings {
         fidelity: mode.fidelity,
-        topology_policy: mode.policy.parse().unwrap(),
-        topology_scope: mode.scope.parse().unwrap(),
+        topology_policy: mode.policy.parse().expect("a policy"),
+        topology_scope: mode.scope.parse().expect("a scope"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
         memory_policy: MemoryManagerPolicy::Static,

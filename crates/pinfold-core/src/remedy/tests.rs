@@ -83,7 +83,7 @@ fn settings(policy: &str) -> Settings {
         limits: list(&[("memory", 1)]),
     };
     Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().unwrap()),
         memory_policy: MemoryManagerPolicy::Static,
