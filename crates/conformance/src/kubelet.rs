@@ -93,7 +93,7 @@ fn defects_that_matter(
 }
 
 fn replay_as(fidelity: Fidelity, family: &str, case: &Case, machines: &Machines) -> ReplayOutcome {
-    match family {
+    let outcome = match family {
         "topologies" => topologies::replay(case, machines),
         "bitmask" => bitmask::replay(case, machines),
         "cpuset" => cpuset::replay(case, machines),
@@ -109,6 +109,7 @@ fn replay_as(fidelity: Fidelity, family: &str, case: &Case, machines: &Machines)
         "checkpoints" | "checkpoints_podlevel" => checkpoints::replay(case, machines),
         "checkpoint_restore" => checkpoint_restore::replay(case, machines),
         "pathological" => pathological::replay(case, machines, fidelity),
-        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
-    }
+        _ => Err(format!("unknown family {family:?}")),
+    };
+    outcome.unwrap_or_else(ReplayOutcome::Failed)
 }

@@ -17,21 +17,18 @@ use super::Machines;
 use super::scenario::Scenario;
 use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
     if case.tag == "numa-limit" {
-        return match limit(case, fidelity) {
-            Ok(outcome) => outcome,
-            Err(problem) => ReplayOutcome::Failed(problem),
-        };
+        return limit(case, fidelity);
     }
-    let found = Scenario::read(&case.input).and_then(|scenario| {
-        let rules = scenario.rules(machines.get(&scenario.topology)?, fidelity)?;
-        Ok(rules.err().map(|error| error.to_string()))
-    });
-    match found {
-        Ok(found) => check(&case.expect["init_error"], &json!(found)),
-        Err(problem) => ReplayOutcome::Failed(problem),
-    }
+    let scenario = Scenario::read(&case.input)?;
+    let rules = scenario.rules(machines.get(&scenario.topology)?, fidelity)?;
+    let found = rules.err().map(|error| error.to_string());
+    Ok(check(&case.expect["init_error"], &json!(found)))
 }
 
 /// The input of a case that only has a number of NUMA nodes.
@@ -43,7 +40,7 @@ struct Limit {
 }
 
 fn limit(case: &Case, fidelity: Fidelity) -> Result<ReplayOutcome, String> {
-    let input = Limit::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Limit = case.read()?;
     let node = |id: u32| {
         let cpu = CpuId::new(id).ok_or("too many NUMA nodes")?;
         Ok::<NumaNode, String>(NumaNode {

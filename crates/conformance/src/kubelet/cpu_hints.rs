@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, hints, pods};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -54,12 +54,12 @@ impl Input {
     }
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
-    compare(case, machines, fidelity).unwrap_or_else(ReplayOutcome::Failed)
-}
-
-fn compare(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<ReplayOutcome, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let topology = Arc::new(CpuTopology::of(machines.get(&input.topology)?));
     if fidelity == Fidelity::Exact {
         check_promise(&input, Arc::clone(&topology))?;
@@ -71,7 +71,7 @@ fn compare(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<Repla
         Ok(policy) => answer(&input, &policy)?,
         Err(error) => json!({ "policy_error": error.to_string() }),
     };
-    Ok(check(&case.expect, &found))
+    case.compare(&found)
 }
 
 fn answer(input: &Input, policy: &StaticCpus) -> Result<Value, String> {

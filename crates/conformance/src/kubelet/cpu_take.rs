@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -35,12 +35,12 @@ enum Algorithm {
     Distributed,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines, fidelity: Fidelity) -> ReplayOutcome {
-    compare(case, machines, fidelity).unwrap_or_else(ReplayOutcome::Failed)
-}
-
-fn compare(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<ReplayOutcome, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let topology = CpuTopology::of(machines.get(&input.topology)?);
     if fidelity == Fidelity::Exact {
         let sound = take(&input, &topology, Fidelity::Sound);
@@ -62,10 +62,7 @@ fn compare(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<Repla
         Ok(cpus) => (json!(cpus), Value::Null),
         Err(error) => (Value::Null, json!(error.to_string())),
     };
-    Ok(check(
-        &case.expect,
-        &json!({ "cpus": cpus, "error": error }),
-    ))
+    case.compare(&json!({ "cpus": cpus, "error": error }))
 }
 
 fn take(input: &Input, topology: &CpuTopology, fidelity: Fidelity) -> Result<CpuSet, TakeError> {
