@@ -68,8 +68,8 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
     let hardware = pinfold_hardware::open("2 sockets, 8 cores").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let settings = Settings {
-        topology_policy: policy.parse().unwrap(),
-        topology_scope: scope.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
+        topology_scope: scope.parse().expect("a scope"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
         ..Settings::default()

@@ -288,7 +288,14 @@ pub(crate) struct PodFilesArgs {
     /// Pods, deployments, jobs and the like, or directories of them; `-` is standard input
     #[arg(required_unless_present_any = ["journal", "filename"], value_name = "PODS")]
     pub(crate) pods: Vec<PathBuf>,
-    /// Files or directories like PODS. Repeatable
+    #[command(flatten)]
+    pub(crate) more: MoreFilesArgs,
+}
+
+/// More files with pods, and how files are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MoreFilesArgs {
+    /// More files or directories of this kind. Repeatable
     #[arg(short, long, value_name = "FILE")]
     pub(crate) filename: Vec<PathBuf>,
     /// Read the subdirectories of directories too
@@ -305,15 +312,8 @@ pub(crate) struct PodFileArgs {
     /// The pod; of several pods the first. A file or a directory; `-` is standard input
     #[arg(required_unless_present = "filename", value_name = "POD")]
     pub(crate) pod: Option<PathBuf>,
-    /// A file or directory like POD. Repeatable
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) filename: Vec<PathBuf>,
-    /// Read the subdirectories of directories too
-    #[arg(short = 'R', long)]
-    pub(crate) recursive: bool,
-    /// Where objects of other kinds have a pod template, such as .spec.template. Repeatable
-    #[arg(long, value_name = "PATH")]
-    pub(crate) pod_template_path: Vec<TemplatePath>,
+    #[command(flatten)]
+    pub(crate) more: MoreFilesArgs,
 }
 
 /// The pods that run on a node already.

@@ -185,7 +185,7 @@ impl SimulatedNode {
             name: String::new(),
             decider: match rules.fidelity() {
                 Fidelity::Exact => Decider::Kubelet(KubeletVersion::NEWEST),
-                Fidelity::Sound => Decider::Pinfold,
+                Fidelity::Sound | Fidelity::Repeating(_) => Decider::Pinfold,
             },
             rules,
             offers: Offers::new(),

@@ -7,7 +7,6 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::ResourceName;
 use pinfold_core::occupancy::DeviceUse;
 use pinfold_core::settings::CpuManagerPolicy;
-use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;

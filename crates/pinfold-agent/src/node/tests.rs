@@ -26,7 +26,7 @@ fn rules(policy: &str) -> Arc<Rules> {
     let hardware = pinfold_hardware::synthetic::read(hardware).expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("a machine");
     let settings = Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("2".parse().expect("a quantity")),
         ..Settings::default()

@@ -65,7 +65,7 @@ pub(crate) fn rules_with(policy: &str, reserved: i64) -> Arc<Rules> {
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let memory: ResourceList = [("memory".into(), quantity("1Gi"))].into();
     let settings = Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(reserved)),
         memory_policy: MemoryManagerPolicy::Static,

@@ -45,7 +45,7 @@ fn ledger(policy: &str) -> Ledger {
     let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
     let settings = Settings {
         fidelity: Fidelity::Exact,
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(1.into()),
         memory_policy: MemoryManagerPolicy::Static,

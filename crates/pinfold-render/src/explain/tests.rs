@@ -59,7 +59,7 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 
 fn settings(policy: &str) -> Settings {
     Settings {
-        topology_policy: policy.parse().unwrap(),
+        topology_policy: policy.parse().expect("a policy"),
         cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().unwrap()),
         reserved_cpus: Some(CpuList::from(&CpuSet::single(CpuId::new(0).unwrap()))),

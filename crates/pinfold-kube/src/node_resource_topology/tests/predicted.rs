@@ -129,8 +129,8 @@ fn a_report_is_sufficient_to_predict_the_kubelet() {
         ),
     ] {
         let settings = Settings {
-            topology_policy: policy.parse().unwrap(),
-            topology_scope: scope.parse().unwrap(),
+            topology_policy: policy.parse().expect("a policy"),
+            topology_scope: scope.parse().expect("a scope"),
             topology_options: options(&[("max-allowable-numa-nodes", "12")]),
             cpu_policy: CpuManagerPolicy::Static,
             cpu_options: options(&cpu_options),

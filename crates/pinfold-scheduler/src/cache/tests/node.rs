@@ -68,8 +68,8 @@ impl TestNode {
         let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
         let settings = Settings {
             fidelity: Fidelity::Exact,
-            topology_policy: policy.parse().unwrap(),
-            topology_scope: scope.parse().unwrap(),
+            topology_policy: policy.parse().expect("a policy"),
+            topology_scope: scope.parse().expect("a scope"),
             cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some(1.into()),
             memory_policy: MemoryManagerPolicy::Static,
