@@ -14,6 +14,7 @@ use pinfold_agent::kubernetes::{
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::pod::PodIdentity;
@@ -130,7 +131,7 @@ fn prepare(admin: &Admin) -> Result<(), String> {
 fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let machine = machine()?;
     let settings = Settings {
-        topology_policy: "single-numa-node".to_owned(),
+        topology_policy: TopologyPolicy::SingleNumaNode,
         ..Settings::default()
     };
     let occupancy = Occupancy {

@@ -12,6 +12,8 @@ use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use crate::merge_cases::Random;
@@ -117,12 +119,12 @@ fn quantity(text: &str) -> Quantity {
 pub(crate) fn settings(policy: &str, scope: &str) -> Settings {
     let reserved = ResourceList::from([("memory".into(), quantity("1Gi"))]);
     Settings {
-        topology_policy: policy.into(),
-        topology_scope: scope.into(),
+        topology_policy: policy.parse().expect("a policy"),
+        topology_scope: scope.parse().expect("a scope"),
         topology_options: BTreeMap::from([("max-allowable-numa-nodes".into(), "64".into())]),
-        cpu_policy: "static".into(),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(quantity("2")),
-        memory_policy: "Static".into(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: reserved.clone(),

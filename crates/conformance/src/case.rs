@@ -1,6 +1,8 @@
 //! One test vector, and the result of replaying it.
 
+use pinfold_core::fidelity::KubeletDefects;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// One line of a vector file.
@@ -35,6 +37,20 @@ pub enum ReplayOutcome {
     Failed(String),
     /// Not compared, for a reason that the notes of the vectors allow; Pinfold's own invariants were checked instead.
     SetAside(&'static str),
+    /// The output differs because Pinfold does not repeat these defects of the kubelet.
+    Different(KubeletDefects),
+}
+
+impl Case {
+    /// The input as the type of its family.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
+        T::deserialize(&self.input).map_err(|error| format!("input: {error}"))
+    }
+
+    /// Compares the whole output. `Ok` so that a family can end with it.
+    pub(crate) fn compare(&self, found: &Value) -> Result<ReplayOutcome, String> {
+        Ok(check(&self.expect, found))
+    }
 }
 
 /// Passed if both are equal; otherwise a failure that lists the first differences.

@@ -26,6 +26,16 @@ pub enum System {
     SchedulerPlugins,
 }
 
+/// Whose decisions are compared with the recorded ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replayed {
+    /// Those of the program that made the vectors, defects included.
+    #[default]
+    Original,
+    /// Pinfold's own, for the kubelet's vectors only: every difference is traced to defects of the kubelet.
+    Pinfold,
+}
+
 /// Why vectors could not be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -114,6 +124,7 @@ struct VectorFile {
 pub fn run(
     dir: &Path,
     family: Option<&str>,
+    decider: Replayed,
     keep_failures: usize,
 ) -> Result<ConformanceReport, ReplayError> {
     let mut report = ConformanceReport::default();
@@ -125,7 +136,10 @@ pub fn run(
         let Some(system) = System::of(&folder, &files) else {
             continue;
         };
-        let replay = Replay::new(system, &folder)?;
+        if decider == Replayed::Pinfold && system != System::Kubelet {
+            continue;
+        }
+        let replay = Replay::new(system, decider, &folder)?;
         for file in files {
             if family.is_none_or(|requested| requested == file.family) {
                 report.families.push(replay.file(&file, keep_failures)?);
@@ -146,14 +160,14 @@ pub fn run(
 
 /// A folder being replayed, with the machines that its cases refer to.
 enum Replay {
-    Kubelet(kubelet::Machines),
+    Kubelet(kubelet::Machines, Replayed),
     Koordinator,
     Volcano,
     SchedulerPlugins,
 }
 
 impl Replay {
-    fn new(system: System, folder: &Path) -> Result<Self, ReplayError> {
+    fn new(system: System, decider: Replayed, folder: &Path) -> Result<Self, ReplayError> {
         Ok(match system {
             System::Kubelet => {
                 let mut machines = kubelet::Machines::default();
@@ -166,7 +180,7 @@ impl Replay {
                         Ok(())
                     })?;
                 }
-                Replay::Kubelet(machines)
+                Replay::Kubelet(machines, decider)
             }
             System::Koordinator => Replay::Koordinator,
             System::Volcano => Replay::Volcano,
@@ -176,7 +190,7 @@ impl Replay {
 
     fn system(&self) -> System {
         match self {
-            Replay::Kubelet(_) => System::Kubelet,
+            Replay::Kubelet(..) => System::Kubelet,
             Replay::Koordinator => System::Koordinator,
             Replay::Volcano => System::Volcano,
             Replay::SchedulerPlugins => System::SchedulerPlugins,
@@ -199,7 +213,12 @@ impl Replay {
 
     fn case(&self, family: &str, case: &Case) -> ReplayOutcome {
         match self {
-            Replay::Kubelet(machines) => kubelet::replay(family, case, machines),
+            Replay::Kubelet(machines, Replayed::Original) => {
+                kubelet::replay(family, case, machines)
+            }
+            Replay::Kubelet(machines, Replayed::Pinfold) => {
+                kubelet::replay_soundly(family, case, machines)
+            }
             Replay::Koordinator => koordinator::replay(family, case),
             Replay::Volcano => volcano::replay(family, case),
             Replay::SchedulerPlugins => scheduler_plugins::replay(family, case),

@@ -15,7 +15,7 @@ mod score;
 /// Replays one case of the named family.
 #[must_use]
 pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
-    match family {
+    let outcome = match family {
         "allocate" => allocate::replay(case),
         "amplify" => amplify::replay(case),
         "cpu_take" => cpu_take::replay(case),
@@ -23,6 +23,7 @@ pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
         "hints_merge" => hints_merge::replay(case),
         "schedule" | "schedule_numa" => schedule::replay(case),
         "score" => score::replay(case),
-        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
-    }
+        _ => Err(format!("unknown family {family:?}")),
+    };
+    outcome.unwrap_or_else(ReplayOutcome::Failed)
 }

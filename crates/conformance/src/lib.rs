@@ -13,5 +13,5 @@ pub mod scheduler_plugins;
 pub mod volcano;
 
 pub use case::{Case, ReplayOutcome, check};
-pub use folder::{ReplayError, System, run};
+pub use folder::{ReplayError, Replayed, System, run};
 pub use report::{ConformanceReport, FamilyReport, ReplayFailure};

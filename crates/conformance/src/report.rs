@@ -28,6 +28,13 @@ pub struct FamilyReport {
     pub failed: usize,
     /// The number of cases set aside, by reason.
     pub set_aside: BTreeMap<String, usize>,
+    /// The number of cases that Pinfold decides differently because of the kubelet's defects. Such a case counts as
+    /// neither passed nor failed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub different: usize,
+    /// The same by defect: the methods of `Fidelity`. A case may need several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub defects: BTreeMap<&'static str, usize>,
     /// The first failures.
     pub failures: Vec<ReplayFailure>,
 }
@@ -41,6 +48,11 @@ pub struct ReplayFailure {
     pub tag: String,
     /// The differences.
     pub difference: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl ConformanceReport {
@@ -64,6 +76,12 @@ impl FamilyReport {
             ReplayOutcome::Passed => self.passed += 1,
             ReplayOutcome::SetAside(reason) => {
                 *self.set_aside.entry(reason.to_owned()).or_default() += 1;
+            }
+            ReplayOutcome::Different(defects) => {
+                self.different += 1;
+                for name in defects.names() {
+                    *self.defects.entry(name).or_default() += 1;
+                }
             }
             ReplayOutcome::Failed(difference) => {
                 self.failed += 1;

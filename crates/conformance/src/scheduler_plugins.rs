@@ -9,9 +9,10 @@ mod read;
 /// Replays one case of the named family.
 #[must_use]
 pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
-    match family {
+    let outcome = match family {
         "nrt_filter" => nrt_filter::replay(case),
         "nrt_score" => nrt_score::replay(case),
-        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
-    }
+        _ => Err(format!("unknown family {family:?}")),
+    };
+    outcome.unwrap_or_else(ReplayOutcome::Failed)
 }

@@ -13,14 +13,15 @@ mod take;
 /// Replays one case of the named family.
 #[must_use]
 pub fn replay(family: &str, case: &Case) -> ReplayOutcome {
-    match family {
+    let outcome = match family {
         "allocate" => allocate::replay(case),
         "hints" => hints::replay(case),
         "merge" => merge::replay(case),
         "score" => score::replay(case),
         "session" => session::replay(case),
         "take" => take::replay(case),
-        "sort_dependent" => replay(&case.family, case),
-        _ => ReplayOutcome::Failed(format!("unknown family {family:?}")),
-    }
+        "sort_dependent" => return replay(&case.family, case),
+        _ => Err(format!("unknown family {family:?}")),
+    };
+    outcome.unwrap_or_else(ReplayOutcome::Failed)
 }

@@ -377,15 +377,15 @@ fn policy_mismatches(rules: &Rules, files: &StateFiles) -> Vec<MirrorProblem> {
     let cpus = files.cpus.as_ref().map(|file| &file.policy);
     let memory = files.memory.as_ref().map(|file| &file.policy);
     [
-        ("CPU", &settings.cpu_policy, cpus),
-        ("memory", &settings.memory_policy, memory),
+        ("CPU", settings.cpu_policy.name(), cpus),
+        ("memory", settings.memory_policy.name(), memory),
     ]
     .into_iter()
     .filter_map(|(manager, configured, found)| {
-        let found = found.filter(|found| *found != configured)?;
+        let found = found.filter(|found| found.as_str() != configured)?;
         Some(MirrorProblem::Policy {
             manager,
-            configured: configured.clone(),
+            configured: configured.to_owned(),
             found: found.clone(),
         })
     })

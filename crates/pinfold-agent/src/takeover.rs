@@ -63,7 +63,7 @@ mod tests {
 
     use pinfold_core::device::NoPreference;
     use pinfold_core::ledger::Rules;
-    use pinfold_core::settings::Settings;
+    use pinfold_core::settings::{CpuManagerPolicy, Settings};
 
     use super::*;
 
@@ -73,7 +73,7 @@ mod tests {
         let hardware = hardware.expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("a machine");
         let settings = Settings {
-            cpu_policy: "static".to_owned(),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("1".parse().expect("a quantity")),
             ..Settings::default()
         };

@@ -199,7 +199,7 @@ fn a_damaged_file_is_a_problem_and_its_last_valid_content_is_used() {
     let snapshot = mirror.snapshot().expect("the last one");
     assert_eq!(snapshot.ledger.exclusive_cpus(&"a".into()), list("2-3"));
     assert_eq!(
-        snapshot.ledger.rules().settings().topology_policy,
+        snapshot.ledger.rules().settings().topology_policy.name(),
         "restricted"
     );
     kubelet.holds("4-5");

@@ -34,5 +34,5 @@ pub use group::{Cgroup, CgroupChange, CgroupSettings};
 pub use hierarchy::{CgroupVersion, ControllerMount, Hierarchy};
 pub use mounts::{CgroupMount, CgroupMounts};
 pub use partition::{Partition, PartitionState};
-pub use path::{CgroupDriver, GroupPath, PathError};
+pub use path::{GroupPath, PathError};
 pub use state::CgroupState;

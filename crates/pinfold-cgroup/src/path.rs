@@ -12,8 +12,6 @@ use std::fmt;
 
 mod kubernetes;
 
-pub use kubernetes::CgroupDriver;
-
 /// The kernel's limits on the length of a path and of a name in it.
 const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! insert(name, ClusterNode) ─┐
-//!                            ├─► evaluate, evaluate_all ─► rank ─► place, place_on, place_all ─► Placement
+//!                            ├─► evaluate, evaluate_all ─► rank ─► place, place_on ─► Placement
 //! PodRequest ────────────────┘   Evaluation per node       best    reserves on the node
 //!                                                          first   remove(pod) releases
 //! ```

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::histories::{Random, histories, play, pod};
 use pinfold_cluster::node_topology::NodeTopology;
-use pinfold_cluster::node_topology::prediction::{Gap, Prediction};
+use pinfold_cluster::node_topology::prediction::Gap;
 use pinfold_cluster::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
 use pinfold_cluster::volcano::cpu_detail::CpuRow;
+use pinfold_cluster::{ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::decision::Decision;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Ledger;
@@ -54,12 +55,15 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
     }
 }
 
-fn predict(ledger: &Ledger, cpus: Option<&KnownCpus>, new_pod: &Arc<Pod>) -> Prediction {
+fn predict(ledger: &Ledger, cpus: Option<&KnownCpus>, new_pod: &Arc<Pod>) -> Evaluation {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
     let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
         .expect("a published object is valid");
-    replica.predict(new_pod).expect("a new pod")
+    // The node of a cluster that has enough in total.
+    let request = PodRequest::new(Arc::clone(new_pod));
+    let node = ClusterNode::kubelet(replica.ledger().clone(), request.requests().clone());
+    node.with_gaps(replica.gaps().clone()).evaluate(&request)
 }
 
 fn decide(ledger: &Ledger, new_pod: &Arc<Pod>) -> Decision {
@@ -76,10 +80,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, seed: u64, prediction: &Prediction, kubelet: &Decision) {
+    fn count(&mut self, seed: u64, prediction: &Evaluation, kubelet: &Decision) {
         let admits = kubelet.is_admitted();
         match prediction {
-            Prediction::Admitted => {
+            Evaluation::Fits(_) | Evaluation::FitsInTotal => {
                 let why = kubelet.rejection();
                 assert!(
                     admits,
@@ -87,18 +91,17 @@ impl Tally {
                 );
                 self.admitted += 1;
             }
-            Prediction::Rejected(decision) => {
-                let why = decision.rejection();
-                assert!(!admits, "seed {seed}: {why:?}, admitted by the kubelet");
-                self.rejected += 1;
-            }
-            Prediction::Uncertain(gap) => {
+            Evaluation::Rejected(NodeRejection::Uncertain(gap)) => {
                 let name = match gap {
                     Gap::Cores => "cores",
                     Gap::Division { .. } => "division",
                     _ => "another",
                 };
                 *self.uncertain.entry(name).or_default() += 1;
+            }
+            Evaluation::Rejected(why) => {
+                assert!(!admits, "seed {seed}: {why:?}, admitted by the kubelet");
+                self.rejected += 1;
             }
         }
     }
@@ -146,7 +149,7 @@ fn a_single_container_is_uncertain_only_if_an_option_uses_cores() {
             new_pod.containers.truncate(1);
             let new_pod = Arc::new(new_pod);
             let prediction = predict(after, None, &new_pod);
-            if prediction == Prediction::Uncertain(Gap::Cores) {
+            if let Some(NodeRejection::Uncertain(Gap::Cores)) = prediction.rejection() {
                 let options = &after.rules().settings().cpu_options;
                 assert!(options.contains_key("full-pcpus-only"), "seed {seed}");
             }
@@ -177,7 +180,7 @@ fn with_listed_cpus_only_caches_are_uncertain() {
             }
             let new_pod = Arc::new(new_pod);
             let prediction = predict(after, Some(&known), &new_pod);
-            if let Prediction::Uncertain(gap) = &prediction {
+            if let Some(NodeRejection::Uncertain(gap)) = prediction.rejection() {
                 let options = &after.rules().settings().cpu_options;
                 let caches = options.contains_key("prefer-align-cpus-by-uncorecache");
                 assert!(caches, "seed {seed}: {gap}");

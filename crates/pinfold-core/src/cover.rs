@@ -19,7 +19,7 @@ mod search;
 mod tests;
 mod threshold;
 
-pub use narrowest::{Narrow, lowest_of_narrowest, narrowest};
+pub use narrowest::{Narrow, lowest_of_narrowest, lowest_of_width, narrowest};
 
 pub(crate) use search::{Classes, NodeChoice};
 pub(crate) use threshold::PreparedThreshold;
@@ -32,7 +32,7 @@ use crate::node_set::{NodeId, NodeSet};
 
 /// The sums of the 1, 2, 3, ... largest amounts. How many of them reach a need is
 /// `largest_sums(amounts).partition_point(|&sum| sum < need) + 1`.
-pub fn largest_sums(amounts: impl IntoIterator<Item = u64>) -> SmallVec<[u64; 8]> {
+pub(crate) fn largest_sums(amounts: impl IntoIterator<Item = u64>) -> SmallVec<[u64; 8]> {
     let mut sums: SmallVec<[u64; 8]> = amounts.into_iter().collect();
     sums.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0_u64;

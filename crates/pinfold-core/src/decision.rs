@@ -95,6 +95,7 @@ pub struct Rejection {
 
 /// The kubelet's rejection reasons, as a pod's status shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum RejectionReason {
     /// The resources cannot be aligned as the topology policy requires.
     TopologyAffinityError,

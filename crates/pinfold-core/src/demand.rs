@@ -47,8 +47,7 @@ fn is_pod_level(name: &ResourceName) -> bool {
 }
 
 /// Whether the memory manager manages a resource: memory, and hugepages of any size.
-#[must_use]
-pub fn is_memory(name: &ResourceName) -> bool {
+pub(crate) fn is_memory(name: &ResourceName) -> bool {
     name.as_str() == "memory" || name.as_str().starts_with("hugepages-")
 }
 
@@ -96,14 +95,12 @@ impl<'p> PodDemand<'p> {
     }
 
     /// Whether the pod has pod-level resources that are managed as a whole.
-    #[must_use]
-    pub fn is_managed_as_whole(&self) -> bool {
+    pub(crate) fn is_managed_as_whole(&self) -> bool {
         self.has_pod_level && self.pod_level == PodLevel::Managed
     }
 
     /// Whether the pod has pod-level resources and the CPU and memory manager ignore such pods.
-    #[must_use]
-    pub fn is_ignored(&self) -> bool {
+    pub(crate) fn is_ignored(&self) -> bool {
         self.has_pod_level && self.pod_level == PodLevel::Ignored
     }
 

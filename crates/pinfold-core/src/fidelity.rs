@@ -2,10 +2,12 @@
 //!
 //! The kubelet's rules are the same in both modes. Where its code has a defect, *exact* repeats it, so that a
 //! prediction of a real kubelet is right, and *sound* does what the rule says. Every defect is one method, listed under
-//! its program (the kubelet's here, those of schedulers in `pinfold-cluster`) and called at the one place where it matters; the pages `docs/*-differences.md` show each with its
-//! smallest example.
+//! its program (the kubelet's here, those of schedulers in `pinfold-cluster`) and called at the one place where it
+//! matters; the pages `docs/*-differences.md` show each with its smallest example.
 
 use serde::{Deserialize, Serialize};
+
+pub use kubelet::KubeletDefects;
 
 /// Whether the defects of the kubelet, Koordinator or Volcano are repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,17 +18,31 @@ pub enum Fidelity {
     /// What that program documents: nothing assigned twice, nothing leaked, always an answer.
     #[default]
     Sound,
+    /// Sound, except for these defects of the kubelet: says which defects a difference between the other two comes
+    /// from. No setting selects it, and it is not written anywhere.
+    #[serde(skip)]
+    Repeating(KubeletDefects),
 }
 
 /// Declares one method per defect: whether this fidelity repeats it.
 macro_rules! defects {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// The position of each defect in [`KubeletDefects`].
+        #[expect(non_camel_case_types, reason = "named after the methods")]
+        enum Position { $($name,)+ }
+
+        const NAMES: &[&str] = &[$(stringify!($name),)+];
+
         impl Fidelity {
             $(
                 $(#[$doc])+
                 #[must_use]
                 pub fn $name(self) -> bool {
-                    self == Fidelity::Exact
+                    match self {
+                        Fidelity::Exact => true,
+                        Fidelity::Sound => false,
+                        Fidelity::Repeating(defects) => defects.0 & (1 << Position::$name as u32) != 0,
+                    }
                 }
             )+
         }

@@ -61,6 +61,7 @@ pub struct Admission {
 
 /// A request that this ledger cannot process. The state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LedgerError {
     /// A pod with this UID is admitted already.
     #[error("pod {0} is admitted already")]

@@ -11,6 +11,8 @@
 //! ```
 //! use std::sync::Arc;
 //!
+//! use pinfold_core::policy::TopologyPolicy;
+//! use pinfold_core::settings::CpuManagerPolicy;
 //! use pinfold_core::{Ledger, Machine, NoPreference, Pod, Quantity, Rules, Settings, UniformMachine};
 //!
 //! // Two sockets with one NUMA node of four cores each.
@@ -22,8 +24,8 @@
 //!     memory_per_node: 8 << 30,
 //! })?;
 //! let settings = Settings {
-//!     topology_policy: "single-numa-node".into(),
-//!     cpu_policy: "static".into(),
+//!     topology_policy: TopologyPolicy::SingleNumaNode,
+//!     cpu_policy: CpuManagerPolicy::Static,
 //!     reserved_cpu: Some(Quantity::from(1)),
 //!     ..Settings::default()
 //! };

@@ -17,11 +17,11 @@ use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
 use crate::machine::Machine;
 use crate::pod::ResourceList;
+use crate::settings::MemoryManagerPolicy;
 
 mod allocate;
 mod allocate_pod;
 mod edit;
-mod facts;
 mod hints;
 #[cfg(test)]
 mod invariants;
@@ -37,7 +37,6 @@ mod transaction;
 pub use allocate::{MemoryError, MemoryGrant};
 pub use allocate_pod::EmptySharedPool;
 pub use edit::{MemoryEdit, StaleMemoryEdit};
-pub use facts::{MemoryFacts, MemoryNodeFacts, MemoryResourceFacts};
 pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
@@ -60,41 +59,37 @@ pub enum MemoryPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemorySettingsError {
     /// A policy that does not exist on Linux.
-    #[error("policy {0:?} is not available for platform \"linux\"")]
-    OtherPlatform(String),
-    /// Unknown policy.
-    #[error("unknown policy: {0:?}")]
-    UnknownPolicy(String),
+    #[error("policy \"{0}\" is not available for platform \"linux\"")]
+    OtherPlatform(MemoryManagerPolicy),
     /// Reservations that contradict the machine or each other.
     #[error(transparent)]
     Reservation(#[from] ReservationError),
 }
 
 impl MemoryPolicy {
-    /// The policy with this name and the kubelet's settings. Mirrors `NewManager`.
+    /// The policy with the kubelet's settings. Mirrors `NewManager`.
     ///
     /// `node_reservation` is the sum of kubeReserved, systemReserved and the hard eviction threshold; `reservations`
     /// distributes it to NUMA nodes.
     ///
     /// # Errors
-    /// If there is no such policy, or the reservations contradict the machine or each other.
+    /// If Linux has no such policy, or the reservations contradict the machine or each other.
     pub fn new(
-        name: &str,
+        policy: MemoryManagerPolicy,
         machine: &Machine,
         node_reservation: &ResourceList,
         reservations: &[MemoryReservation],
         pod_level: PodLevel,
         fidelity: Fidelity,
     ) -> Result<Self, MemorySettingsError> {
-        match name {
-            "None" => Ok(MemoryPolicy::None),
-            "Static" => {
+        match policy {
+            MemoryManagerPolicy::None => Ok(MemoryPolicy::None),
+            MemoryManagerPolicy::Static => {
                 let reserved = SystemReserved::new(machine, node_reservation, reservations)?;
                 let policy = StaticMemory::new(machine, &reserved, pod_level, fidelity)?;
                 Ok(MemoryPolicy::Static(policy))
             }
-            "BestEffort" => Err(MemorySettingsError::OtherPlatform(name.to_owned())),
-            _ => Err(MemorySettingsError::UnknownPolicy(name.to_owned())),
+            MemoryManagerPolicy::BestEffort => Err(MemorySettingsError::OtherPlatform(policy)),
         }
     }
 

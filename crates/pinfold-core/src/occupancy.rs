@@ -75,13 +75,3 @@ pub struct DeviceUse {
     /// Whether its plugin reports it as healthy.
     pub healthy: bool,
 }
-
-impl Occupancy {
-    /// The holders of one CPU. More than one only for CPUs that containers of one pod reuse.
-    pub fn holders_of(&self, cpu: crate::cpu_set::CpuId) -> impl Iterator<Item = (usize, &Holder)> {
-        self.holders
-            .iter()
-            .enumerate()
-            .filter(move |(_, holder)| holder.cpus.contains(cpu))
-    }
-}

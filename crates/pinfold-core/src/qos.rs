@@ -84,8 +84,7 @@ impl QosClass {
 
 /// Whether a container would be Guaranteed by itself: CPU and memory requests above zero and equal to the limits.
 /// Mirrors `IsContainerEquivalentQOSGuaranteed`.
-#[must_use]
-pub fn is_guaranteed_alone(container: &Container) -> bool {
+pub(crate) fn is_guaranteed_alone(container: &Container) -> bool {
     let amount = |list: &ResourceList, name: &str| list.get(name).copied().unwrap_or_default();
     ["cpu", "memory"].into_iter().all(|name| {
         let request = amount(&container.requests, name);

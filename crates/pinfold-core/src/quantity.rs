@@ -109,8 +109,7 @@ impl Quantity {
     /// The amount in units of `10^exponent`, rounded up. Mirrors `ScaledValue`.
     ///
     /// An amount that does not fit 64 bits gives what Go gives: its low bits, or 0.
-    #[must_use]
-    pub fn scaled_value(&self, exponent: i32) -> i64 {
+    pub(crate) fn scaled_value(&self, exponent: i32) -> i64 {
         match self.amount {
             Amount::Integer {
                 value,

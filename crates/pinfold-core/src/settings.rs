@@ -1,7 +1,7 @@
 //! [`Settings`]: the resource manager settings of a node, as in a kubelet configuration.
 //!
-//! Plain data, not validated: [`Rules::new`](crate::ledger::Rules::new) validates it against a machine, in the
-//! kubelet's order and with its messages.
+//! Plain data: [`Rules::new`](crate::ledger::Rules::new) validates it against a machine, in the kubelet's order and with
+//! its messages. Options stay as they are configured, because they are published in that spelling.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,14 @@ use crate::cpu_set::CpuList;
 use crate::fidelity::Fidelity;
 use crate::memory::MemoryReservation;
 use crate::pod::ResourceList;
+use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
 
 mod built_in;
+mod manager_policy;
 mod topology;
 
+pub use manager_policy::{CpuManagerPolicy, MemoryManagerPolicy};
 pub use topology::{TopologyOptionError, TopologyOptions, TopologyScope, UnknownScope};
 
 /// The resource manager settings of a node. The defaults are the kubelet's: nothing is managed.
@@ -24,22 +27,22 @@ pub use topology::{TopologyOptionError, TopologyOptions, TopologyScope, UnknownS
 pub struct Settings {
     /// Whether the kubelet's defects are repeated.
     pub fidelity: Fidelity,
-    /// `none`, `best-effort`, `restricted` or `single-numa-node`.
-    pub topology_policy: String,
-    /// `container` or `pod`.
-    pub topology_scope: String,
+    /// The topology manager's policy.
+    pub topology_policy: TopologyPolicy,
+    /// The topology manager's scope.
+    pub topology_scope: TopologyScope,
     /// Options of the topology manager.
     pub topology_options: BTreeMap<String, String>,
-    /// `none` or `static`.
-    pub cpu_policy: String,
+    /// The CPU manager's policy.
+    pub cpu_policy: CpuManagerPolicy,
     /// Options of the static CPU policy.
     pub cpu_options: BTreeMap<String, String>,
     /// CPU reserved for the system: the sum of kubeReserved and systemReserved.
     pub reserved_cpu: Option<Quantity>,
     /// `reservedSystemCPUs`; without it the lowest cores are reserved.
     pub reserved_cpus: Option<CpuList>,
-    /// `None` or `Static`.
-    pub memory_policy: String,
+    /// The memory manager's policy.
+    pub memory_policy: MemoryManagerPolicy,
     /// `reservedMemory`: memory reserved for the system, by NUMA node.
     pub reserved_memory: Vec<MemoryReservation>,
     /// The total reservation of the node, which `reserved_memory` must add up to.
@@ -56,14 +59,14 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             fidelity: Fidelity::default(),
-            topology_policy: "none".into(),
-            topology_scope: "container".into(),
+            topology_policy: TopologyPolicy::default(),
+            topology_scope: TopologyScope::default(),
             topology_options: BTreeMap::new(),
-            cpu_policy: "none".into(),
+            cpu_policy: CpuManagerPolicy::default(),
             cpu_options: BTreeMap::new(),
             reserved_cpu: None,
             reserved_cpus: None,
-            memory_policy: "None".into(),
+            memory_policy: MemoryManagerPolicy::default(),
             reserved_memory: Vec::new(),
             node_reservation: ResourceList::new(),
             pod_level_resources: false,

@@ -15,6 +15,8 @@ use pinfold_core::memory::MemoryReservation;
 use pinfold_core::merge::{HintSummary, MergeRule, NoPreferred};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 
 const NIC: &str = "example.com/nic";
@@ -61,15 +63,15 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 /// Static CPU and memory managers; CPU 0 and some memory of node 0 are reserved for the system.
 fn settings(policy: &str, options: &[&str]) -> Settings {
     Settings {
-        topology_policy: policy.into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         cpu_options: options
             .iter()
             .map(|&name| (name.into(), "true".into()))
             .collect(),
         reserved_cpu: Some("1".parse().unwrap()),
         reserved_cpus: Some(CpuList::from(&CpuSet::single(CpuId::new(0).unwrap()))),
-        memory_policy: "Static".into(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: list(&[("memory", "1Gi")]),

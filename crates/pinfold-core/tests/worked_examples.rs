@@ -22,6 +22,7 @@ use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 /// `nodes` NUMA nodes, one socket each, with `cores` cores of one thread.
@@ -53,8 +54,8 @@ fn machine(nodes: u32, cores: u32) -> Arc<Machine> {
 fn settings(policy: &str, reserved: &str) -> Settings {
     let reserved = CpuList::parse(reserved).unwrap();
     Settings {
-        topology_policy: policy.into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(i64::try_from(reserved.len()).unwrap())),
         reserved_cpus: Some(reserved),
         ..Settings::default()

@@ -8,6 +8,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_devices::align::{align_pod, allocated_devices};
 
@@ -67,9 +68,9 @@ fn ledger(policy: &str, scope: &str) -> Ledger {
     let hardware = pinfold_hardware::open("2 sockets, 8 cores").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let settings = Settings {
-        topology_policy: policy.to_owned(),
-        topology_scope: scope.to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        topology_scope: scope.parse().expect("a scope"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
         ..Settings::default()
     };

@@ -14,7 +14,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::settings::TopologyScope;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, TopologyScope};
 
 use crate::admission::PodLimits;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
@@ -29,7 +29,6 @@ mod policies;
 mod reserved;
 mod settings;
 
-pub use policies::{CpuManagerPolicy, MemoryManagerPolicy};
 pub use reserved::EvictionThreshold;
 
 /// The kubelet's settings of CPUs, memory and their alignment.

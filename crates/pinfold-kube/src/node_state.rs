@@ -109,7 +109,7 @@ impl PublishedNodeState {
         let pods = JsonValue::List(self.pods.iter().map(PublishedPodState::content).collect());
         let fidelity = match self.fidelity {
             Fidelity::Exact => "exact",
-            Fidelity::Sound => "sound",
+            Fidelity::Sound | Fidelity::Repeating(_) => "sound",
         };
         let whole = map([
             ("dialect", Some(JsonValue::text(self.dialect.name()))),

@@ -6,6 +6,7 @@ use pinfold_core::device::{Device, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_hardware::presets::PRESETS;
 use pinfold_render::grid::{self, Legend};
@@ -22,7 +23,7 @@ fn full_node(preset: &str, pods: usize) -> Ledger {
     let hardware = pinfold_hardware::presets::read(preset).expect(preset);
     let machine = Arc::new(hardware.machine().expect(preset));
     let settings = Settings {
-        cpu_policy: "static".into(),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().expect("a quantity")),
         ..Settings::default()
     };

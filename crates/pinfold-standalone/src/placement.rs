@@ -12,6 +12,8 @@ use pinfold_core::memory::{MemoryReservation, memory_resource};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
 use serde::{Deserialize, Serialize};
@@ -146,9 +148,9 @@ pub fn rules(machine: &Arc<Machine>, policy: RunPolicy) -> Result<Arc<Rules>, Se
     let count = i64::try_from(cpus.len()).unwrap_or(i64::MAX);
     let mut settings = Settings {
         fidelity: Fidelity::Sound,
-        topology_policy: policy.topology.name().into(),
-        topology_scope: policy.scope.name().into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.topology,
+        topology_scope: policy.scope,
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(count)),
         reserved_cpus: Some(CpuList::from(&cpus)),
         ..Settings::default()
@@ -157,7 +159,7 @@ pub fn rules(machine: &Arc<Machine>, policy: RunPolicy) -> Result<Arc<Rules>, Se
         .topology_options
         .insert("prefer-closest-numa-nodes".into(), "true".into());
     if policy.memory && reports_memory(machine) {
-        settings.memory_policy = "Static".into();
+        settings.memory_policy = MemoryManagerPolicy::Static;
         reserve_memory(machine, &mut settings);
     }
     Ok(Arc::new(Rules::new(machine.clone(), settings)?))

@@ -341,7 +341,14 @@ pub(crate) struct PodFilesArgs {
     /// Pods, deployments, jobs and the like, or directories of them; `-` is standard input
     #[arg(required_unless_present_any = ["journal", "filename"], value_name = "PODS")]
     pub(crate) pods: Vec<PathBuf>,
-    /// Files or directories like PODS. Repeatable
+    #[command(flatten)]
+    pub(crate) more: MoreFilesArgs,
+}
+
+/// More files with pods, and how files are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MoreFilesArgs {
+    /// More files or directories of this kind. Repeatable
     #[arg(short, long, value_name = "FILE")]
     pub(crate) filename: Vec<PathBuf>,
     /// Read the subdirectories of directories too
@@ -358,15 +365,8 @@ pub(crate) struct PodFileArgs {
     /// The pod; of several pods the first. A file or a directory; `-` is standard input
     #[arg(required_unless_present = "filename", value_name = "POD")]
     pub(crate) pod: Option<PathBuf>,
-    /// A file or directory like POD. Repeatable
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) filename: Vec<PathBuf>,
-    /// Read the subdirectories of directories too
-    #[arg(short = 'R', long)]
-    pub(crate) recursive: bool,
-    /// Where objects of other kinds have a pod template, such as .spec.template. Repeatable
-    #[arg(long, value_name = "PATH")]
-    pub(crate) pod_template_path: Vec<TemplatePath>,
+    #[command(flatten)]
+    pub(crate) more: MoreFilesArgs,
 }
 
 /// The pods that run on a node already.
@@ -424,14 +424,23 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example: pinfold conformance conformance/kubelet --family merge --failures 3\n\n\
+#[command(after_help = "Examples:\n  \
+    pinfold conformance conformance/kubelet --family merge --failures 3\n  \
+    pinfold conformance conformance/kubelet --as pinfold\n\n\
     Exit code 0: every case gave the same answer or was set aside for a reason the vectors allow.\n\
-    Exit code 1: some case gave another answer."
-)]
+    Exit code 1: some case gave another answer.")]
 pub(crate) struct ConformanceArgs {
     /// A folder of vectors (*.jsonl, *.jsonl.gz), or a folder of such folders
     pub(crate) dir: PathBuf,
+    /// Whose decisions to compare
+    #[arg(
+        id = "as",
+        long = "as",
+        value_enum,
+        value_name = "WHO",
+        default_value_t
+    )]
+    pub(crate) replayed: ReplayedArg,
     /// Replay only this family
     #[arg(long, value_name = "NAME")]
     pub(crate) family: Option<String>,
@@ -441,4 +450,14 @@ pub(crate) struct ConformanceArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// Whose decisions are compared with the vectors.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+pub(crate) enum ReplayedArg {
+    /// Those of the program that made the vectors, defects included
+    #[default]
+    Original,
+    /// Pinfold's own, for the kubelet's vectors: counts the differences by defect of the kubelet
+    Pinfold,
 }

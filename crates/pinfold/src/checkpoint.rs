@@ -98,7 +98,7 @@ pub(crate) fn replace(
     chosen: &BTreeMap<PodUid, CpuSet>,
     reserved: &CpuSet,
 ) -> Result<ReplacedState, ReplaceError> {
-    if state.policy != "static" {
+    if !state.is_static() {
         return Err(ReplaceError::Policy(state.policy.clone()));
     }
     let mut all = state.default_cpus.clone();

@@ -10,7 +10,7 @@ use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::pod::{self, KindCounts, PodObject, TemplatePath};
 use pinfold_terminal::manifest_files;
 
-use crate::args::{PodFileArgs, PodFilesArgs};
+use crate::args::{MoreFilesArgs, PodFileArgs, PodFilesArgs};
 use crate::exit::Failure;
 use crate::output::{drop_default_namespace, remark};
 pub(crate) use pinfold_terminal::Source;
@@ -37,22 +37,23 @@ impl<'a> From<&'a Vec<PathBuf>> for PodInput<'a> {
 
 impl<'a> From<&'a PodFilesArgs> for PodInput<'a> {
     fn from(args: &'a PodFilesArgs) -> Self {
-        Self {
-            first: &args.pods,
-            more: &args.filename,
-            recursive: args.recursive,
-            template_paths: &args.pod_template_path,
-        }
+        Self::with_more(&args.pods, &args.more)
     }
 }
 
 impl<'a> From<&'a PodFileArgs> for PodInput<'a> {
     fn from(args: &'a PodFileArgs) -> Self {
+        Self::with_more(args.pod.as_slice(), &args.more)
+    }
+}
+
+impl<'a> PodInput<'a> {
+    fn with_more(first: &'a [PathBuf], more: &'a MoreFilesArgs) -> Self {
         Self {
-            first: args.pod.as_slice(),
-            more: &args.filename,
-            recursive: args.recursive,
-            template_paths: &args.pod_template_path,
+            first,
+            more: &more.filename,
+            recursive: more.recursive,
+            template_paths: &more.pod_template_path,
         }
     }
 }
@@ -134,7 +135,7 @@ pub(crate) fn first_pod(args: &PodFileArgs) -> Result<(String, Arc<Pod>), Failur
 pub(crate) fn first_object(args: &PodFileArgs) -> Result<PodObject, Failure> {
     let mut pods = pods(args)?.into_iter();
     let Some(first) = pods.next() else {
-        let mut paths = args.pod.iter().chain(&args.filename);
+        let mut paths = args.pod.iter().chain(&args.more.filename);
         let path = paths
             .next()
             .map(|path| pinfold_terminal::source::name(path));

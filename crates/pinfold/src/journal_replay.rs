@@ -133,7 +133,7 @@ mod tests {
     use pinfold_agent::JournaledLedger;
     use pinfold_core::device::{Device, NoPreference};
     use pinfold_core::ledger::Rules;
-    use pinfold_core::settings::Settings;
+    use pinfold_core::settings::{CpuManagerPolicy, Settings};
     use pinfold_journal::FILE;
     use pinfold_journal::{JournalLimits, JournalPodRecord, Timestamp};
 
@@ -146,8 +146,8 @@ mod tests {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
         let settings = Settings {
-            topology_policy: policy.to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: policy.parse().expect("a policy"),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("2".parse().expect("a quantity")),
             ..Settings::default()
         };

@@ -142,10 +142,10 @@ impl NodeFiles {
             None => Settings::built_in(&self.machine, fidelity),
         };
         if let Some(policy) = self.policy {
-            policy.name().clone_into(&mut settings.topology_policy);
+            settings.topology_policy = policy;
         }
         if let Some(scope) = self.scope {
-            scope.name().clone_into(&mut settings.topology_scope);
+            settings.topology_scope = scope;
         }
         match Rules::new(self.machine.clone(), settings.clone()) {
             Ok(rules) => Ok((rules, limits)),
@@ -185,7 +185,7 @@ impl SimulatedNode {
             name: String::new(),
             decider: match rules.fidelity() {
                 Fidelity::Exact => Decider::Kubelet(KubeletVersion::NEWEST),
-                Fidelity::Sound => Decider::Pinfold,
+                Fidelity::Sound | Fidelity::Repeating(_) => Decider::Pinfold,
             },
             rules,
             offers: Offers::new(),
@@ -202,8 +202,8 @@ impl SimulatedNode {
         scope: TopologyScope,
     ) -> Result<Self, SettingsError> {
         let settings = Settings {
-            topology_policy: policy.name().to_owned(),
-            topology_scope: scope.name().to_owned(),
+            topology_policy: policy,
+            topology_scope: scope,
             ..self.rules.settings().clone()
         };
         Ok(Self {

@@ -171,7 +171,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
     if let Some(source) = state_file(dir, KubeletManager::Cpu)? {
         let how = CpuRestore {
             file: &source.name,
-            policy: strict.then_some(settings.cpu_policy.as_str()),
+            policy: strict.then_some(settings.cpu_policy.name()),
             pod_level,
             running: &std::collections::BTreeMap::new(),
         };
@@ -181,7 +181,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
     if let Some(source) = state_file(dir, KubeletManager::Memory)? {
         let how = MemoryRestore {
             file: &source.name,
-            policy: strict.then_some(settings.memory_policy.as_str()),
+            policy: strict.then_some(settings.memory_policy.name()),
             pod_level,
         };
         let state = MemoryManagerState::restore(&source.bytes, &how);

@@ -138,26 +138,26 @@ pub(crate) fn file_problems(findings: &Diagnostics) -> Option<Vec<StartProblem>>
 fn all_errors(machine: &Arc<Machine>, settings: &Settings) -> Vec<SettingsError> {
     let none = Settings::default();
     let without_cpus = Settings {
-        cpu_policy: none.cpu_policy.clone(),
+        cpu_policy: none.cpu_policy,
         cpu_options: none.cpu_options.clone(),
         ..settings.clone()
     };
     let without_memory = Settings {
-        memory_policy: none.memory_policy.clone(),
+        memory_policy: none.memory_policy,
         ..settings.clone()
     };
     let unaligned = Settings {
-        topology_policy: none.topology_policy.clone(),
+        topology_policy: none.topology_policy,
         ..settings.clone()
     };
     let trials = [
         settings.clone(),
         Settings {
-            memory_policy: none.memory_policy.clone(),
+            memory_policy: none.memory_policy,
             ..unaligned.clone()
         },
         Settings {
-            cpu_policy: none.cpu_policy.clone(),
+            cpu_policy: none.cpu_policy,
             cpu_options: none.cpu_options.clone(),
             ..unaligned
         },

@@ -6,6 +6,7 @@ use pinfold_core::decision::ResourceManager;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::ResourceName;
 use pinfold_core::occupancy::DeviceUse;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use serde::Serialize;
@@ -58,7 +59,7 @@ pub(crate) fn of(ledger: &Ledger) -> Vec<ResourceUsage> {
     usages.extend(cpus(ledger));
     let occupancy = ledger.occupancy();
     let mut memory: BTreeMap<&ResourceName, Vec<(u64, u64)>> = BTreeMap::new();
-    if ledger.rules().settings().memory_policy == "Static" {
+    if ledger.rules().assigns_memory() {
         for row in &occupancy.memory {
             let rows = memory.entry(&row.resource).or_default();
             rows.push((row.allocatable, row.free));
@@ -129,18 +130,17 @@ fn usage(
 /// The usage of CPUs under the static policy. With `full-pcpus-only` only whole cores count as free.
 fn cpus(ledger: &Ledger) -> Option<ResourceUsage> {
     let rules: &Rules = ledger.rules();
-    if rules.settings().cpu_policy != "static" {
+    if rules.settings().cpu_policy != CpuManagerPolicy::Static {
         return None;
     }
     let topology = rules.topology();
     let mut pool = topology.all().clone();
     let mut free = ledger.state().cpus().shared().clone();
-    let whole = rules.settings().cpu_options.get("full-pcpus-only");
     for cpu in &rules.reserved_cpus() {
         pool.remove(cpu);
         free.remove(cpu);
     }
-    if whole.is_some_and(|value| value == "true") {
+    if rules.full_cores_only() {
         for core in topology.cores() {
             if !core.cpus.is_subset(&free) {
                 free = &free - &core.cpus;

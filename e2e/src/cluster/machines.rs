@@ -37,8 +37,8 @@ pub(crate) fn machine(text: &str) -> Result<Machine, String> {
 /// A kubelet that manages CPUs and memory under this policy and scope.
 pub(crate) fn settings(machine: &Machine, policy: &str, scope: &str) -> Settings {
     Settings {
-        topology_policy: policy.to_owned(),
-        topology_scope: scope.to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        topology_scope: scope.parse().expect("a scope"),
         ..Settings::built_in(machine, Fidelity::Exact)
     }
 }

@@ -10,6 +10,7 @@ use pinfold_core::cpu_set::CpuList;
 use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
+use pinfold_core::policy::TopologyPolicy;
 
 use crate::case::{BenchCase, Group};
 use crate::fixture;
@@ -44,7 +45,7 @@ pub(super) fn case(group: Group, nodes: usize, cpus: usize) -> BenchCase {
                 count: 2,
                 cpus: CpuList::default(),
             },
-            topology_policy: "best-effort",
+            topology_policy: TopologyPolicy::BestEffort,
             pod_level: PodLevel::Ignored,
             fidelity: Fidelity::default(),
         };

@@ -141,13 +141,13 @@ fn hints_and_merge(node: Ledger) -> impl FnMut() {
             count: 2,
             cpus: CpuList::default(),
         },
-        topology_policy: rules.policy().name(),
+        topology_policy: rules.policy(),
         pod_level: PodLevel::Ignored,
         fidelity: settings.fidelity,
     };
     let cpus = StaticCpus::new(rules.topology().clone(), cpus).expect("a good policy");
     let memory = MemoryPolicy::new(
-        "Static",
+        pinfold_core::settings::MemoryManagerPolicy::Static,
         machine,
         &settings.node_reservation,
         &settings.reserved_memory,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{NodeInput, OptionsInput, numa_value};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -14,15 +14,12 @@ struct Input {
     options: OptionsInput,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match answer(case) {
-        Ok(found) => check(&case.expect, &found),
-        Err(message) => ReplayOutcome::Failed(message),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(case)?)
 }
 
 fn answer(case: &Case) -> Result<Value, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Input = case.read()?;
     let node = input.node.build()?;
     let options = input.options.build()?;
     let allocator = Allocator::new(node.view(), options.ask());

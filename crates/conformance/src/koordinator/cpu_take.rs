@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{TopologyInput, cpu_id, cpu_set, exclusive, strategy};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,15 +34,12 @@ struct Allocated {
     exclusive: String,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match answer(case) {
-        Ok(found) => check(&case.expect, &found),
-        Err(message) => ReplayOutcome::Failed(message),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(case)?)
 }
 
 fn answer(case: &Case) -> Result<Value, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Input = case.read()?;
     let mut held = HeldCpus::new();
     for row in &input.allocated {
         let place = HeldPlace {

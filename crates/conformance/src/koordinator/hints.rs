@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::node_state::{NodeInput, OptionsInput, hint_value};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,15 +30,12 @@ pub(super) struct ScorerInput {
     weights: Amounts,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match answer(case) {
-        Ok(found) => check(&case.expect, &found),
-        Err(message) => ReplayOutcome::Failed(message),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(case)?)
 }
 
 fn answer(case: &Case) -> Result<Value, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Input = case.read()?;
     let node = input.node.build()?;
     let options = input.options.build()?;
     let allocator = Allocator::new(node.view(), options.ask());

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{HintInput, hint_value};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,15 +24,12 @@ struct Input {
     numa_node_status: Vec<String>,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match answer(case) {
-        Ok(found) => check(&case.expect, &found),
-        Err(message) => ReplayOutcome::Failed(message),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(case)?)
 }
 
 fn answer(case: &Case) -> Result<Value, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Input = case.read()?;
     let policy = match input.policy.as_str() {
         "none" => MergePolicy::None,
         "best-effort" => MergePolicy::BestEffort,

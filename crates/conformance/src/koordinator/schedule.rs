@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::node_objects::{NodeInput, ReportInput, node};
 use super::node_state::{hint_value, numa_value};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
 const NUMA_SPEC: &str = "scheduling.koordinator.sh/numa-topology-spec";
@@ -63,15 +63,12 @@ struct PodInput {
     delete_before: Option<Vec<String>>,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match answer(case) {
-        Ok(found) => check(&case.expect, &found),
-        Err(message) => ReplayOutcome::Failed(message),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(case)?)
 }
 
 fn answer(case: &Case) -> Result<Value, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+    let input: Input = case.read()?;
     let args = KoordinatorArgs {
         default_bind: BindPolicy::parse(&input.args.default_cpu_bind_policy),
         scoring: input.args.scoring_strategy.kind,

@@ -6,7 +6,7 @@ use pinfold_core::fidelity::Fidelity;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,11 +18,8 @@ struct Input {
     pod_requests: Option<Amounts>,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let scorer = Scorer {
         kind: input.strategy,
         weights: input.weights,
@@ -33,5 +30,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         &input.allocatable.unwrap_or_default(),
         &input.pod_requests.unwrap_or_default(),
     );
-    check(&case.expect, &json!({ "score": score }))
+    case.compare(&json!({ "score": score }))
 }

@@ -8,21 +8,20 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::Machine;
 use serde_json::{Map, Value, json};
 
-use super::Machines;
 use super::devices::Plugins;
 use super::memory::machine_state;
 use super::scenario::{Scenario, Step};
+use super::{Machines, memory};
 use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
-    let found = Scenario::read(&case.input).and_then(|scenario| {
-        let machine = machines.get(&scenario.topology)?;
-        play(&scenario, machine, Fidelity::Exact, &case.expect)
-    });
-    match found {
-        Ok(found) => found,
-        Err(problem) => ReplayOutcome::Failed(problem),
-    }
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let scenario = Scenario::read(&case.input)?;
+    let machine = machines.get(&scenario.topology)?;
+    play(&scenario, machine, fidelity, &case.expect)
 }
 
 /// Replays a scenario and compares with `expect` after every step.
@@ -203,14 +202,7 @@ fn decision(decision: &Decision) -> Value {
 }
 
 fn holding(container: &ContainerAssignment) -> Value {
-    let blocks = container.memory.as_ref().map(|blocks| {
-        let mut blocks: Vec<_> = blocks.iter().collect();
-        blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
-        let rows = blocks.iter().map(
-            |block| json!({ "type": block.resource, "size": block.size, "numa": block.nodes }),
-        );
-        rows.collect::<Vec<Value>>()
-    });
+    let blocks = container.memory.as_deref().map(memory::blocks);
     json!({
         "affinity": container.affinity,
         "cpus": container.cpus.as_ref().map(ToString::to_string),

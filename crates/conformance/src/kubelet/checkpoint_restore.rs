@@ -1,15 +1,15 @@
 //! Replays the family `checkpoint_restore`: state files, some of them damaged, as a starting kubelet reads them.
 
 use pinfold_core::demand::PodLevel;
-use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
+use pinfold_core::memory::MemoryAmounts;
 use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
 use pinfold_kube::state::memory::MemoryRestore;
 use pinfold_kube::state::{CpuManagerState, MemoryManagerState};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Machines;
-use crate::case::{Case, ReplayOutcome, check};
+use super::{Machines, memory};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -18,17 +18,14 @@ struct Input {
     policy: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(format!("input: {error}")),
-    };
+pub(super) fn replay(case: &Case, _machines: &Machines) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let found = match input.file.as_str() {
         "cpu_manager_state" => restore_cpu(&input),
         "memory_manager_state" => restore_memory(&input),
-        other => return ReplayOutcome::Failed(format!("unknown file {other:?}")),
+        other => return Err(format!("unknown file {other:?}")),
     };
-    check(&case.expect, &found)
+    case.compare(&found)
 }
 
 fn restore_cpu(input: &Input) -> Value {
@@ -80,24 +77,11 @@ fn restore_memory(input: &Input) -> Value {
             })
         })
         .collect();
-    let block = |block: &MemoryBlock| {
-        json!({
-            "type": block.resource,
-            "size": block.size,
-            "numa": block.nodes.iter().collect::<Vec<_>>(),
-        })
-    };
     let mut assignments = Map::new();
     for (pod, containers) in &state.containers {
         let of_pod: Map<String, Value> = containers
             .iter()
-            .map(|(container, blocks)| {
-                // The file keeps the kubelet's random order; the vectors list blocks by type.
-                let mut blocks: Vec<&MemoryBlock> = blocks.iter().collect();
-                blocks.sort_by(|a, b| a.resource.cmp(&b.resource));
-                let blocks: Vec<Value> = blocks.into_iter().map(block).collect();
-                (container.to_string(), Value::from(blocks))
-            })
+            .map(|(container, blocks)| (container.to_string(), memory::blocks(blocks)))
             .collect();
         assignments.insert(pod.to_string(), Value::from(of_pod));
     }

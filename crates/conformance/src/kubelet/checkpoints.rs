@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Machines;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -21,19 +21,11 @@ struct Input {
     content: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> ReplayOutcome {
-    let answer = Input::deserialize(&case.input)
-        .map_err(|error| format!("input: {error}"))
-        .and_then(|input| {
-            let (checksum, rewritten) = reread(&input)?;
-            Ok((input, checksum, rewritten))
-        });
-    let (input, checksum, rewritten) = match answer {
-        Ok(answer) => answer,
-        Err(error) => return ReplayOutcome::Failed(error),
-    };
+pub(super) fn replay(case: &Case, _machines: &Machines) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
+    let (checksum, rewritten) = reread(&input)?;
     if rewritten != input.content {
-        return ReplayOutcome::Failed(format!(
+        return Err(format!(
             "written again:\n{rewritten}\ninstead of:\n{}",
             input.content
         ));
@@ -44,7 +36,7 @@ pub(super) fn replay(case: &Case, _machines: &Machines) -> ReplayOutcome {
         "hash_text_fnv32a": checksum.computed(),
         "valid": checksum.is_valid(),
     });
-    check(&case.expect, &found)
+    case.compare(&found)
 }
 
 /// The checksum of the file, and the file written again after reading it.

@@ -8,6 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,33 +17,30 @@ use super::Machines;
 use super::scenario::Scenario;
 use crate::case::{Case, ReplayOutcome, check};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
     if case.tag == "numa-limit" {
-        return match limit(case) {
-            Ok(outcome) => outcome,
-            Err(problem) => ReplayOutcome::Failed(problem),
-        };
+        return limit(case, fidelity);
     }
-    let found = Scenario::read(&case.input).and_then(|scenario| {
-        let rules = scenario.rules(machines.get(&scenario.topology)?, Fidelity::Exact)?;
-        Ok(rules.err().map(|error| error.to_string()))
-    });
-    match found {
-        Ok(found) => check(&case.expect["init_error"], &json!(found)),
-        Err(problem) => ReplayOutcome::Failed(problem),
-    }
+    let scenario = Scenario::read(&case.input)?;
+    let rules = scenario.rules(machines.get(&scenario.topology)?, fidelity)?;
+    let found = rules.err().map(|error| error.to_string());
+    Ok(check(&case.expect["init_error"], &json!(found)))
 }
 
 /// The input of a case that only has a number of NUMA nodes.
 #[derive(Deserialize)]
 struct Limit {
     numa_node_count: u32,
-    topology_policy: String,
+    topology_policy: TopologyPolicy,
     topology_options: BTreeMap<String, String>,
 }
 
-fn limit(case: &Case) -> Result<ReplayOutcome, String> {
-    let input = Limit::deserialize(&case.input).map_err(|error| error.to_string())?;
+fn limit(case: &Case, fidelity: Fidelity) -> Result<ReplayOutcome, String> {
+    let input: Limit = case.read()?;
     let node = |id: u32| {
         let cpu = CpuId::new(id).ok_or("too many NUMA nodes")?;
         Ok::<NumaNode, String>(NumaNode {
@@ -70,7 +68,7 @@ fn limit(case: &Case) -> Result<ReplayOutcome, String> {
     };
     let machine = Machine::new(parts).map_err(|error| error.to_string())?;
     let settings = Settings {
-        fidelity: Fidelity::Exact,
+        fidelity,
         topology_policy: input.topology_policy,
         topology_options: input.topology_options,
         ..Settings::default()

@@ -16,17 +16,18 @@ use pinfold_core::machine::cpus::CpuTopology;
 use pinfold_core::name::ContainerName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::Pod;
+use pinfold_core::policy::TopologyPolicy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, hints, pods};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
     topology: String,
     options: BTreeMap<String, String>,
-    topology_policy: String,
+    topology_policy: TopologyPolicy,
     num_reserved: usize,
     reserved_cpus: Option<String>,
     #[serde(default)]
@@ -53,22 +54,24 @@ impl Input {
     }
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
-    compare(case, machines).unwrap_or_else(ReplayOutcome::Failed)
-}
-
-fn compare(case: &Case, machines: &Machines) -> Result<ReplayOutcome, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let topology = Arc::new(CpuTopology::of(machines.get(&input.topology)?));
-    check_promise(&input, Arc::clone(&topology))?;
+    if fidelity == Fidelity::Exact {
+        check_promise(&input, Arc::clone(&topology))?;
+    }
     if case.expect["hang"] == json!(true) || case.expect["allocate"]["hang"] == json!(true) {
         return Ok(ReplayOutcome::SetAside("the real code never returns"));
     }
-    let found = match policy(&input, topology, Fidelity::Exact)? {
+    let found = match policy(&input, topology, fidelity)? {
         Ok(policy) => answer(&input, &policy)?,
         Err(error) => json!({ "policy_error": error.to_string() }),
     };
-    Ok(check(&case.expect, &found))
+    case.compare(&found)
 }
 
 fn answer(input: &Input, policy: &StaticCpus) -> Result<Value, String> {
@@ -145,7 +148,7 @@ fn policy(
             count: input.num_reserved,
             cpus: CpuList::parse(reserved_cpus).map_err(|error| error.to_string())?,
         },
-        topology_policy: &input.topology_policy,
+        topology_policy: input.topology_policy,
         pod_level: PodLevel::Ignored,
         fidelity,
     };

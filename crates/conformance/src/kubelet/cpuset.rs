@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
@@ -14,11 +14,8 @@ enum Input {
     Ops { a: CpuSet, b: CpuSet },
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    match Input::deserialize(&case.input) {
-        Ok(input) => check(&case.expect, &answer(&input)),
-        Err(error) => ReplayOutcome::Failed(error.to_string()),
-    }
+pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(&case.read()?))
 }
 
 fn answer(input: &Input) -> Value {

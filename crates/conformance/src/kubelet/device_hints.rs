@@ -6,16 +6,15 @@ use pinfold_core::device::{
     ByAffinity, DeviceEdit, DevicePool, DeviceRequest, DeviceSet, DeviceState, DevicesByResource,
     ReusableDevices, container_hints, devices_to_allocate, pod_hints,
 };
-use pinfold_core::hint::{ProviderHints, ResourceHints};
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Container, Pod};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Machines;
 use super::devices::{DeviceResource, Plugins};
-use crate::case::{Case, ReplayOutcome, check};
+use super::{Machines, hints};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -35,14 +34,8 @@ struct Resource {
     reusable: DeviceSet,
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    match Input::deserialize(&case.input) {
-        Err(error) => ReplayOutcome::Failed(format!("input: {error}")),
-        Ok(input) => match answer(&input) {
-            Err(problem) => ReplayOutcome::Failed(problem),
-            Ok(found) => check(&case.expect, &found),
-        },
-    }
+pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(&case.read()?)?)
 }
 
 fn answer(input: &Input) -> Result<Value, String> {
@@ -53,15 +46,15 @@ fn answer(input: &Input) -> Result<Value, String> {
         .pod
         .all_containers()
         .map(|container| {
-            let hints = container_hints(&pool, &state, &input.pod, container, &reusable);
-            (container.name.to_string(), written_out(&hints))
+            let found = container_hints(&pool, &state, &input.pod, container, &reusable);
+            (container.name.to_string(), hints::rows(&found))
         })
         .collect();
     let name = &input.allocate_container;
     let container = input.pod.container(name).ok_or("no such container")?;
     Ok(json!({
         "container_hints": containers,
-        "pod_hints": written_out(&pod_hints(&pool, &state, &input.pod)),
+        "pod_hints": hints::rows(&pod_hints(&pool, &state, &input.pod)),
         "filter": filter(input, &pool, &state),
         "allocate": allocate(input, &pool, &state, container, &reusable),
     }))
@@ -149,18 +142,4 @@ fn allocate(
         (resource.to_string(), answer)
     });
     Value::Object(answers.collect())
-}
-
-/// The hints of a provider in the format of the vectors.
-fn written_out(hints: &ProviderHints) -> Value {
-    let rows = hints.rows.iter().map(|(resource, hints)| {
-        let list = match hints {
-            ResourceHints::DontCare => Value::Null,
-            ResourceHints::Unsatisfiable => json!([]),
-            ResourceHints::Family(family) => json!(family.list()),
-            ResourceHints::List(list) => json!(list),
-        };
-        (resource.to_string(), list)
-    });
-    Value::Object(rows.collect())
 }

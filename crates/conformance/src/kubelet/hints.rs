@@ -9,6 +9,11 @@ pub(super) fn to_json(hints: &ProviderHints) -> Value {
     if hints.rows.is_empty() {
         return Value::Null;
     }
+    rows(hints)
+}
+
+/// A map of resources to lists.
+pub(super) fn rows(hints: &ProviderHints) -> Value {
     let row =
         |(resource, hints): &(ResourceName, ResourceHints)| (resource.to_string(), list(hints));
     Value::Object(hints.rows.iter().map(row).collect::<Map<String, Value>>())

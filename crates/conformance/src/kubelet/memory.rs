@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::demand::{PodDemand, PodLevel};
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::hint::{Hint, ResourceHints};
+use pinfold_core::hint::Hint;
 use pinfold_core::memory::{
     MemoryBasis, MemoryBlock, MemoryHints, MemoryState, PodMemory, StaticMemory, SystemReserved,
 };
@@ -14,8 +14,8 @@ use pinfold_core::pod::{Container, Pod};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Machines, pods};
-use crate::case::{Case, ReplayOutcome, check};
+use super::{Machines, hints, pods};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -39,15 +39,17 @@ struct Step {
     preferred: bool,
 }
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
-    match results(case, machines) {
-        Ok(results) => check(&case.expect, &json!({ "results": results })),
-        Err(problem) => ReplayOutcome::Failed(problem),
-    }
+pub(super) fn replay(
+    case: &Case,
+    machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let results = results(case, machines, fidelity)?;
+    case.compare(&json!({ "results": results }))
 }
 
-fn results(case: &Case, machines: &Machines) -> Result<Vec<Value>, String> {
-    let input = Input::deserialize(&case.input).map_err(|error| error.to_string())?;
+fn results(case: &Case, machines: &Machines, fidelity: Fidelity) -> Result<Vec<Value>, String> {
+    let input: Input = case.read()?;
     let mut by_node = BTreeMap::new();
     for (node, amounts) in input.system_reserved {
         let id = node.parse().map_err(|_| format!("node {node:?}"))?;
@@ -58,7 +60,7 @@ fn results(case: &Case, machines: &Machines) -> Result<Vec<Value>, String> {
         machines.get(&input.topology)?,
         &SystemReserved::from_bytes(by_node),
         PodLevel::Ignored,
-        Fidelity::Exact,
+        fidelity,
     )
     .map_err(|error| error.to_string())?;
     let mut node = Node {
@@ -197,15 +199,5 @@ fn hints_json(hints: &MemoryHints) -> Value {
         MemoryBasis::Unmanaged | MemoryBasis::HeldDiffers => return Value::Null,
         MemoryBasis::Held | MemoryBasis::EmptySharedPool(_) | MemoryBasis::Searched { .. } => {}
     }
-    let rows = hints.hints.rows.iter();
-    rows.map(|(resource, hints)| {
-        let list = match hints {
-            ResourceHints::DontCare => Value::Null,
-            ResourceHints::Unsatisfiable => json!([]),
-            ResourceHints::Family(family) => json!(family.list()),
-            ResourceHints::List(list) => json!(list),
-        };
-        (resource.to_string(), list)
-    })
-    .collect()
+    hints::rows(&hints.hints)
 }

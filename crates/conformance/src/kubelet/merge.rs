@@ -26,11 +26,9 @@ struct Input {
 
 type Provider = BTreeMap<String, Option<Vec<Hint>>>;
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    match Input::deserialize(&case.input) {
-        Ok(input) => input.replay(case).unwrap_or_else(ReplayOutcome::Failed),
-        Err(problem) => ReplayOutcome::Failed(problem.to_string()),
-    }
+pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
+    input.replay(case)
 }
 
 impl Input {

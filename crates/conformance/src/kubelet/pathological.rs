@@ -11,15 +11,20 @@ use super::machines;
 use super::scenario::Scenario;
 use crate::case::{Case, ReplayOutcome};
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    let outcome = machines::read(&case.input["machine"]).and_then(|machine| {
-        let scenario = Scenario::read(&case.input["scenario"])?;
+pub(super) fn replay(
+    case: &Case,
+    _: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    let machine = machines::read(&case.input["machine"])?;
+    let scenario = Scenario::read(&case.input["scenario"])?;
+    if fidelity == Fidelity::Exact {
         play_soundly(&scenario, &machine)?;
-        play(&scenario, &machine, Fidelity::Exact, &case.expect)
-    });
-    match outcome {
-        Ok(ReplayOutcome::Passed) => ReplayOutcome::Passed,
-        Ok(_) => ReplayOutcome::SetAside("pathological"),
-        Err(problem) => ReplayOutcome::Failed(problem),
     }
+    Ok(match play(&scenario, &machine, fidelity, &case.expect)? {
+        ReplayOutcome::Failed(_) | ReplayOutcome::SetAside(_) if fidelity == Fidelity::Exact => {
+            ReplayOutcome::SetAside("pathological")
+        }
+        outcome => outcome,
+    })
 }

@@ -6,20 +6,15 @@ use pinfold_core::qos::QosClass;
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    match pods::read(&case.input["pod"]) {
-        Err(problem) => ReplayOutcome::Failed(problem),
-        Ok(pod) => check(
-            &case.expect,
-            &json!({
-                "qos": QosClass::of(&pod),
-                "gate_off": cpus(&pod, PodLevel::Ignored),
-                "gate_on": cpus(&pod, PodLevel::Managed),
-            }),
-        ),
-    }
+pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
+    let pod = pods::read(&case.input["pod"])?;
+    case.compare(&json!({
+        "qos": QosClass::of(&pod),
+        "gate_off": cpus(&pod, PodLevel::Ignored),
+        "gate_on": cpus(&pod, PodLevel::Managed),
+    }))
 }
 
 fn cpus(pod: &Pod, pod_level: PodLevel) -> Value {

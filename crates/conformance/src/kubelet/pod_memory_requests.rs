@@ -4,13 +4,10 @@ use pinfold_core::demand::{MemoryDemand, NotWholeBytes, PodDemand, PodLevel};
 use serde_json::{Map, Value, json};
 
 use super::{Machines, pods};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
-pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
-    let pod = match pods::read(&case.input["pod"]) {
-        Err(problem) => return ReplayOutcome::Failed(problem),
-        Ok(pod) => pod,
-    };
+pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
+    let pod = pods::read(&case.input["pod"])?;
     let demand = PodDemand::new(&pod, PodLevel::Ignored);
     let containers: Map<String, Value> = pod
         .all_containers()
@@ -20,10 +17,7 @@ pub(super) fn replay(case: &Case, _: &Machines) -> ReplayOutcome {
         })
         .collect();
     let pod = answer(demand.pod_memory());
-    check(
-        &case.expect,
-        &json!({ "containers": containers, "pod": pod }),
-    )
+    case.compare(&json!({ "containers": containers, "pod": pod }))
 }
 
 fn answer(demand: Result<MemoryDemand, NotWholeBytes>) -> Value {

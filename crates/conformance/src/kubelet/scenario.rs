@@ -10,8 +10,9 @@ use pinfold_core::machine::Machine;
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Pod, ResourceList};
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
-use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings, TopologyScope};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -105,16 +106,20 @@ impl Scenario {
             .as_deref()
             .map(CpuList::parse)
             .transpose();
+        let (topology_policy, topology_scope, cpu_policy, memory_policy) = match self.policies() {
+            Ok(policies) => policies,
+            Err(error) => return Ok(Err(error)),
+        };
         let settings = Settings {
             fidelity,
-            topology_policy: self.topology_policy.clone(),
-            topology_scope: self.topology_scope.clone(),
+            topology_policy,
+            topology_scope,
             topology_options: self.topology_options.clone(),
-            cpu_policy: self.cpu_policy.clone(),
+            cpu_policy,
             cpu_options: self.cpu_options.clone(),
             reserved_cpu: Some(self.reserved_cpu),
             reserved_cpus: reserved_cpus.map_err(|error| format!("reserved_cpus: {error}"))?,
-            memory_policy: self.memory_policy.clone(),
+            memory_policy,
             reserved_memory,
             node_reservation,
             pod_level_resources: self.pod_level_resource_managers,
@@ -122,5 +127,30 @@ impl Scenario {
             beta_cpu_options: true,
         };
         Ok(Rules::new(Arc::new(machine.clone()), settings))
+    }
+
+    /// The policies and the scope by name. Under the topology policy `none` the kubelet does not read the scope.
+    fn policies(
+        &self,
+    ) -> Result<
+        (
+            TopologyPolicy,
+            TopologyScope,
+            CpuManagerPolicy,
+            MemoryManagerPolicy,
+        ),
+        SettingsError,
+    > {
+        let policy = self.topology_policy.parse()?;
+        let scope = match policy {
+            TopologyPolicy::None => self.topology_scope.parse().unwrap_or_default(),
+            _ => self.topology_scope.parse()?,
+        };
+        Ok((
+            policy,
+            scope,
+            self.cpu_policy.parse()?,
+            self.memory_policy.parse()?,
+        ))
     }
 }

@@ -4,14 +4,10 @@ use pinfold_core::machine::cpus::CpuTopology;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
-pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
-    let machine = match machines.get(&case.id) {
-        Ok(machine) => machine,
-        Err(problem) => return ReplayOutcome::Failed(problem),
-    };
-    let topology = CpuTopology::of(machine);
+pub(super) fn replay(case: &Case, machines: &Machines) -> Result<ReplayOutcome, String> {
+    let topology = CpuTopology::of(machines.get(&case.id)?);
     let rows = topology.all().iter().filter_map(|cpu| {
         let place = topology.cpu_info(cpu)?;
         Some(json!([cpu, place.core, place.socket, place.node, place.l3]))
@@ -27,5 +23,5 @@ pub(super) fn replay(case: &Case, machines: &Machines) -> ReplayOutcome {
         "cpus_per_socket": topology.cpus_per_socket(),
         "cpus_per_uncore": topology.cpus_per_cache(),
     });
-    check(&case.expect, &found)
+    case.compare(&found)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,11 +20,8 @@ struct Input {
     allocatable: ResourceList,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let (node, pod) = input
         .common
         .node_and_pod(input.allocatable, TopologyMatchArgs::default());
@@ -39,7 +36,7 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         Evaluation::Rejected(_) | Evaluation::FitsInTotal => false,
     };
     if !agrees {
-        return ReplayOutcome::Failed("the cluster decides otherwise than the plugin".to_owned());
+        return Err("the cluster decides otherwise than the plugin".to_owned());
     }
     let code = match &outcome {
         Ok(()) => "Success",
@@ -54,5 +51,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let found = json!({
         "code": code, "reasons": reasons, "markedMaybeOverReserved": outcome.is_err(),
     });
-    check(&case.expect, &found)
+    case.compare(&found)
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read;
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -17,13 +17,10 @@ struct Input {
     weights: ResourceWeights,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let Some(strategy) = ScoringStrategy::from_text(&input.strategy) else {
-        return ReplayOutcome::Failed(format!("unknown strategy {:?}", input.strategy));
+        return Err(format!("unknown strategy {:?}", input.strategy));
     };
     let args = TopologyMatchArgs {
         strategy,
@@ -31,5 +28,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         ..TopologyMatchArgs::default()
     };
     let (node, pod) = input.common.node_and_pod(ResourceList::new(), args);
-    check(&case.expect, &json!({"score": node.score(&pod)}))
+    case.compare(&json!({"score": node.score(&pod)}))
 }

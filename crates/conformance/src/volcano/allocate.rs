@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::hints::Input;
 use super::read::{HintJson, cpus_json};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct WithHint {
@@ -17,11 +17,8 @@ struct WithHint {
     hint: HintJson,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let WithHint { input, hint } = match WithHint::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let WithHint { input, hint } = case.read()?;
     let chosen = allocate(
         input.detail(),
         &input.available().unwrap_or_default(),
@@ -33,5 +30,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         Ok(cpus) => json!({"assign": {"cpu": cpus_json(&cpus)}}),
         Err(error) => json!({"error": error.to_string()}),
     };
-    check(&case.expect, &found)
+    case.compare(&found)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpuEntry, DetailJson, hint_json};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 /// A node and a container in the format of this family and of `allocate`.
 #[derive(Deserialize)]
@@ -38,11 +38,8 @@ impl Input {
     }
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let available = input.available();
     let hints = cpu_hints(
         input.detail(),
@@ -64,5 +61,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         true => json!({"hints": null}),
         false => json!({"hints": by_resource}),
     };
-    check(&case.expect, &found)
+    case.compare(&found)
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read::{HintJson, hint_json};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,11 +20,8 @@ struct Input {
     providers: Vec<Option<BTreeMap<ResourceName, Option<Vec<HintJson>>>>>,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let row = |(resource, list): (ResourceName, Option<Vec<HintJson>>)| {
         let hints = match list {
             None => ResourceHints::DontCare,
@@ -42,5 +39,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
         .collect();
     let verdict = decide(policy_of(&input.policy), input.numa_nodes, &providers);
     let found = json!({"hint": hint_json(&verdict.hint), "admit": verdict.admit});
-    check(&case.expect, &found)
+    case.compare(&found)
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpusJson, DetailJson};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -35,11 +35,8 @@ fn number(score: f64) -> Value {
     }
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let span_of = |node: &NodeJson| {
         let assigned = node.assigned.as_ref();
         assigned.map_or(0, |cpus| span(&node.cpus.0, &cpus.0, Fidelity::Exact))
@@ -49,8 +46,5 @@ pub(super) fn replay(case: &Case) -> ReplayOutcome {
     let counts: Map<String, Value> = names().zip(spans.iter().map(|&span| json!(span))).collect();
     let scores = scores(&spans, input.weight).into_iter().map(number);
     let scores: Map<String, Value> = names().zip(scores).collect();
-    check(
-        &case.expect,
-        &json!({"numaCount": counts, "scores": scores}),
-    )
+    case.compare(&json!({"numaCount": counts, "scores": scores}))
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::read::{CpuEntry, DetailJson, cpus_json};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -102,11 +102,8 @@ impl From<TaskJson> for PodRequest {
     }
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    match Input::deserialize(&case.input) {
-        Ok(input) => check(&case.expect, &round(input)),
-        Err(error) => ReplayOutcome::Failed(error.to_string()),
-    }
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    case.compare(&round(case.read()?))
 }
 
 /// The vectors have no allocatable: another plugin of the scheduler compares the totals.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::read::{CpusJson, DetailJson, cpus_json};
-use crate::case::{Case, ReplayOutcome, check};
+use crate::case::{Case, ReplayOutcome};
 
 #[derive(Deserialize)]
 struct Input {
@@ -15,15 +15,12 @@ struct Input {
     needed: i64,
 }
 
-pub(super) fn replay(case: &Case) -> ReplayOutcome {
-    let input = match Input::deserialize(&case.input) {
-        Ok(input) => input,
-        Err(error) => return ReplayOutcome::Failed(error.to_string()),
-    };
+pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+    let input: Input = case.read()?;
     let needed = usize::try_from(input.needed).unwrap_or(0);
     let found = match take(&input.cpus.0, &input.available.0, needed, Fidelity::Exact) {
         Ok(cpus) => json!({"cpus": cpus_json(&cpus)}),
         Err(error) => json!({"error": error.to_string()}),
     };
-    check(&case.expect, &found)
+    case.compare(&found)
 }

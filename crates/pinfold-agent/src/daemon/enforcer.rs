@@ -324,7 +324,7 @@ pub(super) fn drift_monitor(config: &CgroupsConfig) -> DriftMonitor {
 mod tests {
     use pinfold_core::device::NoPreference;
     use pinfold_core::ledger::Rules;
-    use pinfold_core::settings::Settings;
+    use pinfold_core::settings::{CpuManagerPolicy, Settings};
     use pinfold_journal::{JournalLimits, Timestamp};
 
     use super::*;
@@ -346,7 +346,7 @@ mod tests {
         let hardware = pinfold_hardware::synthetic::read("4 cores").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("a machine");
         let settings = Settings {
-            cpu_policy: "static".to_owned(),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("1".parse().expect("a quantity")),
             ..Settings::default()
         };

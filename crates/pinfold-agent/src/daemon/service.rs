@@ -9,9 +9,9 @@ use pinfold_cgroup::{GroupPath, Hierarchy};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_devices::pod_resources::PodResourcesServer;
 use pinfold_devices::{ContainerEdits, DeviceHost};
-use pinfold_kube::kubelet_config::CpuManagerPolicy;
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -115,8 +115,7 @@ impl Service {
             return None;
         }
         let policy = kubelet_policy.as_deref();
-        let is_static =
-            policy.and_then(CpuManagerPolicy::from_name) == Some(CpuManagerPolicy::Static);
+        let is_static = policy.is_some_and(|name| name.parse() == Ok(CpuManagerPolicy::Static));
         let phase = match pins {
             false => "kubelet",
             true if pinned.is_empty() && !is_static => "done",

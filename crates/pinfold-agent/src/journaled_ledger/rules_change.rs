@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
         let new = new.or_else(|| old.keeping(rules, &kept));
         let new = new.unwrap_or_else(|| Ledger::new(rules.clone()));
         let relaxed = Settings {
-            topology_policy: TopologyPolicy::BestEffort.name().to_owned(),
+            topology_policy: TopologyPolicy::BestEffort,
             ..rules.settings().clone()
         };
         let relaxed = match rules.policy() {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::{Ledger, Rules};
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::catalogue as all;
@@ -219,7 +220,7 @@ fn gauges_are_measured_from_the_ledger() {
     let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let settings = Settings {
-        cpu_policy: "static".to_owned(),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("2".parse().expect("a quantity")),
         ..Settings::default()
     };

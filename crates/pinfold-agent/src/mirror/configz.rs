@@ -228,6 +228,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use pinfold_core::policy::TopologyPolicy;
+    use pinfold_core::settings::CpuManagerPolicy;
 
     fn kubelet(endpoint: String, token_file: PathBuf) -> Configz {
         Configz {
@@ -271,8 +273,8 @@ mod tests {
         let (endpoint, server) = serve_once("200 OK", body);
         let settings = kubelet(endpoint, token).fetch().expect("a configuration");
         let settings = settings.settings(1 << 30, Fidelity::Exact);
-        assert_eq!(settings.cpu_policy, "static");
-        assert_eq!(settings.topology_policy, "restricted");
+        assert_eq!(settings.cpu_policy, CpuManagerPolicy::Static);
+        assert_eq!(settings.topology_policy, TopologyPolicy::Restricted);
         assert_eq!(settings.cpu_options["full-pcpus-only"], "true");
         let request = server.join().expect("a request").to_ascii_lowercase();
         assert!(request.starts_with("get /configz "), "{request}");

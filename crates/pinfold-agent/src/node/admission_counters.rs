@@ -37,7 +37,6 @@ pub struct AdmissionCounters {
 impl AdmissionCounters {
     /// Counts the decision on a pod under these rules.
     pub(super) fn count(&mut self, pod: &Pod, decision: &Decision, rules: &Rules) {
-        let settings = rules.settings();
         let admitted = decision.is_admitted();
         let short_of = |manager: ResourceManager| match &decision.result {
             AdmissionResult::Rejected(rejection) => rejection.manager == Some(manager),
@@ -74,8 +73,7 @@ impl AdmissionCounters {
             };
             *into.entry(kind).or_default() += times;
         }
-        let whole_cores = settings.cpu_options.get("full-pcpus-only");
-        if whole_cores.is_some_and(|on| on == "true") && !exclusive.is_empty() {
+        if rules.full_cores_only() && !exclusive.is_empty() {
             let times = if admitted { count(&exclusive) } else { 1 };
             *into.entry(("container", "physical_cpu")).or_default() += times;
         }
@@ -103,7 +101,7 @@ mod tests {
 
     use pinfold_core::device::NoPreference;
     use pinfold_core::ledger::Ledger;
-    use pinfold_core::settings::Settings;
+    use pinfold_core::settings::{CpuManagerPolicy, Settings};
     use pinfold_kube::pod;
 
     use super::*;
@@ -116,8 +114,8 @@ mod tests {
             .machine_within_reach()
             .expect("a machine");
         let settings = Settings {
-            topology_policy: "single-numa-node".to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: TopologyPolicy::SingleNumaNode,
+            cpu_policy: CpuManagerPolicy::Static,
             cpu_options: [("full-pcpus-only".to_owned(), "true".to_owned())].into(),
             reserved_cpu: Some("2".parse().expect("a quantity")),
             ..Settings::default()

@@ -6,6 +6,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::qos::QosClass;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_kube::pod;
 use tempfile::TempDir;
@@ -26,8 +27,8 @@ fn rules(policy: &str) -> Arc<Rules> {
     let hardware = pinfold_hardware::synthetic::read(hardware).expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("a machine");
     let settings = Settings {
-        topology_policy: policy.to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("2".parse().expect("a quantity")),
         ..Settings::default()
     };

@@ -2,6 +2,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use nri::api::{LinuxContainer, LinuxCpu, LinuxPodSandbox};
 use pinfold_core::ledger::Rules;
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_kube::pod;
@@ -58,8 +60,8 @@ fn stage(pins: bool) -> Stage {
     let hardware = hardware.expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("a machine");
     let settings = Settings {
-        topology_policy: "single-numa-node".to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: TopologyPolicy::SingleNumaNode,
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("2".parse().expect("a quantity")),
         ..Settings::default()
     };

@@ -12,7 +12,9 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::name::PodUid;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::remedy::{self, Effort};
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_journal::{FILE, JournalHistory, JournalLimits, JournalPodRecord, Timestamp};
 use pinfold_kube::kubelet_config::KubeletSettings;
@@ -30,8 +32,8 @@ impl FakeAgent {
         let hardware = pinfold_hardware::open("2 sockets, 4 cores, smt2").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("all of it");
         let settings = Settings {
-            topology_policy: "single-numa-node".to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: TopologyPolicy::SingleNumaNode,
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("2".parse().expect("a quantity")),
             ..Settings::default()
         };

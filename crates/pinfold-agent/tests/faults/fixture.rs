@@ -12,6 +12,8 @@ use pinfold_core::memory::MemoryReservation;
 use pinfold_core::name::PodUid;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_journal::{JournalError, JournalLimits, JournalPodRecord, Timestamp};
 
@@ -63,10 +65,10 @@ pub(crate) fn rules_with(policy: &str, reserved: i64) -> Arc<Rules> {
     let (machine, _) = hardware.machine_within_reach().expect("all of it");
     let memory: ResourceList = [("memory".into(), quantity("1Gi"))].into();
     let settings = Settings {
-        topology_policy: policy.to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(reserved)),
-        memory_policy: "Static".to_owned(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: memory.clone(),

@@ -9,7 +9,9 @@ use pinfold_agent::kubernetes::{
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
+use pinfold_core::settings::TopologyScope;
 use pinfold_kube::koordinator::ReportAnnotations;
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
@@ -166,8 +168,8 @@ fn serve(cluster: &Arc<Mutex<Cluster>>) -> Server {
 
 fn settings() -> Settings {
     Settings {
-        topology_policy: "restricted".to_owned(),
-        topology_scope: "pod".to_owned(),
+        topology_policy: TopologyPolicy::Restricted,
+        topology_scope: TopologyScope::Pod,
         ..Settings::default()
     }
 }

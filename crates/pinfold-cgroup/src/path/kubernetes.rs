@@ -1,59 +1,10 @@
 //! The kubelet's part of the tree: `kubepods`, a group per QoS class, a group per pod.
 
 use pinfold_core::name::PodUid;
-use pinfold_core::qos::QosClass;
 
-use super::{GroupPath, PathError, SLICE};
-
-/// The cgroup driver of a node, which determines the names of groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CgroupDriver {
-    /// The kubelet and the runtime create groups themselves.
-    Cgroupfs,
-    /// systemd creates them.
-    Systemd,
-}
-
-/// The levels between the kubelet's root group and a pod's group. Guaranteed pods have no level for their QoS class.
-fn levels(qos: QosClass) -> &'static [&'static str] {
-    match qos {
-        QosClass::Guaranteed => &["kubepods"],
-        QosClass::Burstable => &["kubepods", "burstable"],
-        QosClass::BestEffort => &["kubepods", "besteffort"],
-    }
-}
+use super::{GroupPath, SLICE};
 
 impl GroupPath {
-    /// The group of a pod below the kubelet's root group, which usually is the root of the hierarchy.
-    ///
-    /// # Errors
-    /// If the uid, or with systemd the root's name, cannot be part of a group's name.
-    pub fn of_pod(
-        driver: CgroupDriver,
-        root: &GroupPath,
-        qos: QosClass,
-        pod: &PodUid,
-    ) -> Result<Self, PathError> {
-        let pod = format!("pod{pod}");
-        if pod.contains('/') {
-            return Err(PathError::Character(pod));
-        }
-        let names = levels(qos).iter().copied().chain([pod.as_str()]);
-        match driver {
-            CgroupDriver::Cgroupfs => {
-                let path: Vec<&str> = names.collect();
-                GroupPath::parse(&format!("{root}/{}", path.join("/")))
-            }
-            CgroupDriver::Systemd => {
-                let root = root.name().strip_suffix(SLICE).unwrap_or(root.name());
-                let root = (!root.is_empty()).then(|| root.to_owned());
-                let names = names.map(|name| name.replace('-', "_"));
-                let slice: Vec<String> = root.into_iter().chain(names).collect();
-                GroupPath::slice(&format!("{}{SLICE}", slice.join("-")))
-            }
-        }
-    }
-
     /// The pod's group that contains this group, or is it; `None` if it belongs to no pod.
     #[must_use]
     pub fn pod_group(&self) -> Option<GroupPath> {

@@ -1,5 +1,4 @@
 use pinfold_core::name::PodUid;
-use pinfold_core::qos::QosClass;
 use proptest::prelude::*;
 
 use super::*;
@@ -66,46 +65,16 @@ fn a_name_that_leaves_the_hierarchy_is_rejected() {
 }
 
 #[test]
-fn a_pod_s_group_is_named_as_the_kubelet_names_it() {
-    let root = GroupPath::root();
-    let private = GroupPath::parse("/test/node.slice").expect("a path");
-    let uid = PodUid::from("12-ab");
-    let table = [
-        (
-            CgroupDriver::Cgroupfs,
-            &root,
-            QosClass::Guaranteed,
-            "kubepods/pod12-ab",
-        ),
-        (
-            CgroupDriver::Cgroupfs,
-            &root,
-            QosClass::Burstable,
-            "kubepods/burstable/pod12-ab",
-        ),
-        (
-            CgroupDriver::Cgroupfs,
-            &private,
-            QosClass::BestEffort,
-            "test/node.slice/kubepods/besteffort/pod12-ab",
-        ),
-        (
-            CgroupDriver::Systemd,
-            &root,
-            QosClass::BestEffort,
-            "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12_ab.slice",
-        ),
-        (
-            CgroupDriver::Systemd,
-            &private,
-            QosClass::Guaranteed,
-            "node.slice/node-kubepods.slice/node-kubepods-pod12_ab.slice",
-        ),
-    ];
-    for (driver, root, qos, expected) in table {
-        let pod = GroupPath::of_pod(driver, root, qos, &uid).expect("a good uid");
-        assert_eq!(pod.as_str(), expected);
-        assert_eq!(pod.pod(), Some(uid.clone()), "the way back from {expected}");
+fn a_pod_is_found_by_the_names_that_the_kubelet_gives_its_groups() {
+    for path in [
+        "kubepods/pod12-ab",
+        "kubepods/burstable/pod12-ab",
+        "test/node.slice/kubepods/besteffort/pod12-ab",
+        "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod12_ab.slice",
+        "node.slice/node-kubepods.slice/node-kubepods-pod12_ab.slice",
+    ] {
+        let pod = GroupPath::parse(path).expect("a path");
+        assert_eq!(pod.pod(), Some(PodUid::from("12-ab")), "{path}");
         let container = pod.child("4f0c").expect("a name");
         assert_eq!(
             container.pod_group(),
@@ -113,13 +82,8 @@ fn a_pod_s_group_is_named_as_the_kubelet_names_it() {
             "above {container}"
         );
         let top = container.kubepods().expect("it is a pod's");
-        assert!(expected.starts_with(top.as_str()) && top.name().contains("kubepods"));
+        assert!(path.starts_with(top.as_str()) && top.name().contains("kubepods"));
     }
-    let wicked = PodUid::from("../../x");
-    assert!(
-        GroupPath::of_pod(CgroupDriver::Cgroupfs, &root, QosClass::Burstable, &wicked).is_err()
-    );
-    assert!(GroupPath::of_pod(CgroupDriver::Systemd, &root, QosClass::Burstable, &wicked).is_err());
 }
 
 #[test]

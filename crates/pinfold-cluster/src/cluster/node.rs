@@ -16,7 +16,7 @@ use crate::volcano::predicate::NumaInfo;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::ledger::{Change, Ledger};
+use pinfold_core::ledger::Ledger;
 use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 
@@ -74,46 +74,13 @@ pub struct VolcanoNode {
     fidelity: Fidelity,
 }
 
-/// The state of a node before one reservation, to undo it.
-#[derive(Clone, Debug)]
-pub(super) struct NodeUndo {
-    used: Amounts,
-    dialect: DialectUndo,
-}
-
-#[derive(Clone, Debug)]
-enum DialectUndo {
-    Kubelet(Option<Change>),
-    Koordinator {
-        ledger: crate::koordinator::ledger::KoordinatorLedger,
-        requested: Amounts,
-    },
-    Volcano {
-        free: Option<CpuSet>,
-        amounts: NumaAmounts,
-    },
-    /// The pod that was placed.
-    SchedulerPlugins(PodUid),
-    Unknown,
-}
-
 /// What a node reserved for a pod.
-pub(super) struct ReservedOnNode {
+pub(super) struct NodeReservation {
     pub(super) cpus: CpuSet,
+    /// Memory and devices counted per NUMA node.
     pub(super) amounts: TakenAmounts,
     pub(super) numa: NodeSet,
     pub(super) detail: PlacementDetail,
-    pub(super) undo: NodeUndo,
-}
-
-/// What a dialect reserved for a pod.
-struct DialectReservation {
-    cpus: CpuSet,
-    /// Memory and devices counted per NUMA node.
-    amounts: TakenAmounts,
-    numa: NodeSet,
-    detail: PlacementDetail,
-    undo: DialectUndo,
 }
 
 impl ClusterNode {
@@ -269,7 +236,7 @@ impl ClusterNode {
         &mut self,
         request: &PodRequest,
         prefilter: &mut PrefilterCache<'_>,
-    ) -> Result<ReservedOnNode, NodeRejection> {
+    ) -> Result<NodeReservation, NodeRejection> {
         let short = resources_fit::shortages(request.requests(), &self.used, &self.allocatable);
         if !short.is_empty() {
             return Err(NodeRejection::Insufficient(short));
@@ -281,48 +248,15 @@ impl ClusterNode {
             }
             Dialect::Volcano(node) => volcano::reserve(node, request)?,
             Dialect::SchedulerPlugins(node) => scheduler_plugins::reserve(node, request)?,
-            Dialect::Unknown => DialectReservation {
+            Dialect::Unknown => NodeReservation {
                 cpus: CpuSet::new(),
                 amounts: TakenAmounts::new(),
                 numa: NodeSet::EMPTY,
                 detail: PlacementDetail::Nothing,
-                undo: DialectUndo::Unknown,
             },
         };
-        let undo = NodeUndo {
-            used: self.used.clone(),
-            dialect: reserved.undo,
-        };
         resources_fit::add_pod(&mut self.used, request.requests());
-        Ok(ReservedOnNode {
-            cpus: reserved.cpus,
-            amounts: reserved.amounts,
-            numa: reserved.numa,
-            detail: reserved.detail,
-            undo,
-        })
-    }
-
-    /// Undoes the last reservation.
-    pub(super) fn undo(&mut self, undo: NodeUndo) {
-        self.used = undo.used;
-        match (&mut self.dialect, undo.dialect) {
-            (Dialect::Kubelet(ledger), DialectUndo::Kubelet(Some(change))) => ledger
-                .undo(&change)
-                .expect("placements are undone in reverse order, so this was the last change"),
-            (Dialect::Koordinator { node, .. }, DialectUndo::Koordinator { ledger, requested }) => {
-                node.ledger = ledger;
-                node.requested = requested;
-            }
-            (Dialect::Volcano(node), DialectUndo::Volcano { free, amounts }) => {
-                node.free = free;
-                node.amounts = amounts;
-            }
-            (Dialect::SchedulerPlugins(node), DialectUndo::SchedulerPlugins(pod)) => {
-                node.forget(&pod);
-            }
-            _ => {}
-        }
+        Ok(reserved)
     }
 
     /// Releases what a pod holds.

@@ -1,9 +1,9 @@
-//! Placing pods: the best node for one pod, a given node, or all pods of a gang or none.
+//! Placing pods: on the best node, or on a given one.
 
 use std::collections::BTreeMap;
 
 use super::evaluation::NodeRejection;
-use super::node::{NodeUndo, PodReservation};
+use super::node::PodReservation;
 use super::prefilter_cache::PrefilterCache;
 use super::{Cluster, PlacedPod, PodRequest};
 use crate::koordinator::ledger::Allocation;
@@ -89,82 +89,12 @@ fn counted(rejections: &[(NodeName, NodeRejection)]) -> String {
     }
 }
 
-/// The state before one placement, to undo it.
-struct PlacementUndo {
-    pod: PodUid,
-    node: NodeName,
-    generation: u64,
-    node_undo: NodeUndo,
-}
-
 impl Cluster {
     /// Places a pod on the best node; if that node fails to reserve it, on the next best.
     ///
     /// # Errors
     /// If the pod fits no node or is placed already.
     pub fn place(&mut self, request: &PodRequest) -> Result<Placement, PlaceError> {
-        self.place_best(request).map(|(placement, _)| placement)
-    }
-
-    /// Places a pod on this node.
-    ///
-    /// # Errors
-    /// If the pod does not fit the node or is placed already.
-    pub fn place_on(
-        &mut self,
-        request: &PodRequest,
-        node: &NodeName,
-    ) -> Result<Placement, PlaceError> {
-        self.check_not_placed(request)?;
-        match self.reserve(request, node) {
-            Ok((placement, _)) => Ok(placement),
-            Err(rejection) => Err(PlaceError::NoNode {
-                pod: request.uid().clone(),
-                rejections: vec![(node.clone(), rejection)],
-            }),
-        }
-    }
-
-    /// Places all pods, in this order, or none of them.
-    ///
-    /// # Errors
-    /// If one of them fits no node; the cluster is unchanged then.
-    pub fn place_all(&mut self, requests: &[PodRequest]) -> Result<Vec<Placement>, PlaceError> {
-        let mut placements = Vec::with_capacity(requests.len());
-        let mut done = Vec::with_capacity(requests.len());
-        for request in requests {
-            match self.place_best(request) {
-                Ok((placement, undo)) => {
-                    placements.push(placement);
-                    done.push(undo);
-                }
-                Err(error) => {
-                    for undo in done.into_iter().rev() {
-                        self.undo(undo);
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        Ok(placements)
-    }
-
-    /// Removes a pod and releases what it holds. Returns the node it was on.
-    pub fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
-        let PlacedPod { node, holdings } = self.pods.remove(pod)?;
-        let generation = self.next_generation();
-        if let Some(slot) = self.slot_mut(&node) {
-            slot.pods.remove(pod);
-            slot.node.release(pod, &holdings);
-            slot.generation = generation;
-        }
-        Some(node)
-    }
-
-    fn place_best(
-        &mut self,
-        request: &PodRequest,
-    ) -> Result<(Placement, PlacementUndo), PlaceError> {
         self.check_not_placed(request)?;
         self.refresh(request, 0..self.slots.len());
         let candidates: Vec<NodeName> = self
@@ -194,6 +124,37 @@ impl Cluster {
         })
     }
 
+    /// Places a pod on this node.
+    ///
+    /// # Errors
+    /// If the pod does not fit the node or is placed already.
+    pub fn place_on(
+        &mut self,
+        request: &PodRequest,
+        node: &NodeName,
+    ) -> Result<Placement, PlaceError> {
+        self.check_not_placed(request)?;
+        match self.reserve(request, node) {
+            Ok(placement) => Ok(placement),
+            Err(rejection) => Err(PlaceError::NoNode {
+                pod: request.uid().clone(),
+                rejections: vec![(node.clone(), rejection)],
+            }),
+        }
+    }
+
+    /// Removes a pod and releases what it holds. Returns the node it was on.
+    pub fn remove(&mut self, pod: &PodUid) -> Option<NodeName> {
+        let PlacedPod { node, holdings } = self.pods.remove(pod)?;
+        let generation = self.next_generation();
+        if let Some(slot) = self.slot_mut(&node) {
+            slot.pods.remove(pod);
+            slot.node.release(pod, &holdings);
+            slot.generation = generation;
+        }
+        Some(node)
+    }
+
     fn check_not_placed(&self, request: &PodRequest) -> Result<(), PlaceError> {
         match self.node_of_pod(request.uid()) {
             Some(node) => Err(PlaceError::AlreadyPlaced {
@@ -209,13 +170,13 @@ impl Cluster {
         &mut self,
         request: &PodRequest,
         node: &NodeName,
-    ) -> Result<(Placement, PlacementUndo), NodeRejection> {
+    ) -> Result<Placement, NodeRejection> {
         let next = self.last_generation + 1;
         let slot = self.slot_mut(node).ok_or(NodeRejection::UnknownNode)?;
         let reserved = slot
             .node
             .reserve(request, &mut PrefilterCache::new(request))?;
-        let generation = std::mem::replace(&mut slot.generation, next);
+        slot.generation = next;
         slot.pods.insert(request.uid().clone());
         self.last_generation = next;
         let placed = PlacedPod {
@@ -229,29 +190,12 @@ impl Cluster {
         };
         let pod = request.uid();
         self.pods.insert(pod.clone(), placed);
-        let undo = PlacementUndo {
-            pod: pod.clone(),
-            node: node.clone(),
-            generation,
-            node_undo: reserved.undo,
-        };
-        let placement = Placement {
+        Ok(Placement {
             pod: pod.clone(),
             node: node.clone(),
             cpus: reserved.cpus,
             numa: reserved.numa,
             detail: reserved.detail,
-        };
-        Ok((placement, undo))
-    }
-
-    /// Undoes the last placement. The node gets its previous generation back, because its state is the previous one.
-    fn undo(&mut self, undo: PlacementUndo) {
-        self.pods.remove(&undo.pod);
-        if let Some(slot) = self.slot_mut(&undo.node) {
-            slot.pods.remove(&undo.pod);
-            slot.node.undo(undo.node_undo);
-            slot.generation = undo.generation;
-        }
+        })
     }
 }

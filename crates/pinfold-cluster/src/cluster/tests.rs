@@ -20,6 +20,7 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 mod properties;
@@ -67,8 +68,8 @@ fn kubelet(policy: &str) -> ClusterNode {
         ..MachineParts::default()
     });
     let settings = Settings {
-        topology_policy: policy.into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().expect("a quantity")),
         reserved_cpus: Some(CpuList::from(&CpuSet::single(cpu(0)))),
         ..Settings::default()

@@ -117,6 +117,7 @@ pub fn may_bind_cpus(label: Option<KoordinatorQos>, priority: Option<Priority>) 
 
 /// Why the class of a pod is not valid for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum QosError {
     /// The class binds CPUs, but the pod requests none.
     #[error("{} Pod must declare the requested CPUs", .0.as_str())]

@@ -67,6 +67,7 @@ impl fmt::Display for KoordinatorRejection {
 
 /// One reason for a rejection. The messages are those of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum KoordinatorReason {
     /// The NUMA policy of the pod differs from the one of the node.
     #[error("node(s) NUMA Topology policy not match")]

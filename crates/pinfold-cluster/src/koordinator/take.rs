@@ -57,6 +57,7 @@ pub struct TakeRequest<'a> {
 
 /// Why CPUs could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum KoordinatorTakeError {
     /// Fewer CPUs are available than needed.
     #[error("not enough cpus available to satisfy request")]

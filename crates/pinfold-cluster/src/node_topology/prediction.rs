@@ -1,7 +1,7 @@
-//! [`Prediction`]: whether the kubelet would admit a pod, predicted from its topology object under all four policies.
+//! [`Gap`]: why a kubelet's decision cannot be predicted from its topology object.
 //!
-//! The [`Replica`] admits the pod as the kubelet would. Its decision is the kubelet's unless it depends on something
-//! that the object does not say; then the prediction is [`Prediction::Uncertain`] and names the gap. Counts leave open:
+//! The [`Replica`](super::replica::Replica) admits a pod as the kubelet would. Its decision is the kubelet's unless it
+//! depends on something that the object does not say. Counts leave open:
 //!
 //! * which CPUs share a core, which `full-pcpus-only` and `align-by-socket` need;
 //! * which CPUs share a cache, which only `prefer-align-cpus-by-uncorecache` needs and no exporter lists; so with that
@@ -12,33 +12,20 @@
 //!   containers;
 //! * what the attributes of other exporters leave out: memory groups of NUMA nodes, distances.
 
-use std::sync::Arc;
-
-use super::replica::{Gaps, MAX_DEVICES, Replica};
+use super::replica::{Gaps, MAX_DEVICES};
 use pinfold_core::decision::{Decision, ResourceManager};
 use pinfold_core::demand::{self, PodDemand};
-use pinfold_core::device::NoPreference;
 use pinfold_core::explanation::{Alignment, ResourceFacts};
-use pinfold_core::ledger::{Ledger, LedgerError};
+use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{ContainerName, ResourceName};
 use pinfold_core::pod::{Container, Pod};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::TopologyScope;
 
-/// What the kubelet would decide about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Prediction {
-    /// It would admit the pod.
-    Admitted,
-    /// It would reject the pod, with the decision that explains why.
-    Rejected(Box<Decision>),
-    /// The object does not say enough to predict it.
-    Uncertain(Gap),
-}
-
 /// Information that the topology object lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Gap {
     /// The options of the CPU manager depend on cores or sockets, and the CPUs are not listed.
     #[error(
@@ -68,23 +55,6 @@ pub enum Gap {
     /// The pod requests more devices than the replica models.
     #[error("more than {MAX_DEVICES} {0} are requested")]
     TooManyDevices(ResourceName),
-}
-
-impl Replica {
-    /// Whether the kubelet would admit `pod`.
-    ///
-    /// # Errors
-    /// If the pod is not valid for a kubelet.
-    pub fn predict(&self, pod: &Arc<Pod>) -> Result<Prediction, LedgerError> {
-        let mut ledger = self.ledger.clone();
-        let decision = ledger.admit(pod, &mut NoPreference)?.decision;
-        let gap = self.gaps.affecting(&self.ledger, pod, &decision);
-        Ok(match (gap, decision.is_admitted()) {
-            (Some(gap), _) => Prediction::Uncertain(gap),
-            (None, true) => Prediction::Admitted,
-            (None, false) => Prediction::Rejected(Box::new(decision)),
-        })
-    }
 }
 
 impl Gaps {

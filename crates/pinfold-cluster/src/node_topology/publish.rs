@@ -16,6 +16,7 @@ use pinfold_core::memory::hugepages_resource;
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
 
 impl NodeTopology {
     /// The topology object of a node, one zone per NUMA node in machine order.
@@ -41,8 +42,8 @@ fn node_attributes(ledger: &Ledger) -> Vec<Attribute> {
     let mut all = vec![
         attribute(attributes::TOPOLOGY_POLICY, rules.policy().name()),
         attribute(attributes::TOPOLOGY_SCOPE, rules.scope().name()),
-        attribute(attributes::CPU_POLICY, &settings.cpu_policy),
-        attribute(attributes::MEMORY_POLICY, &settings.memory_policy),
+        attribute(attributes::CPU_POLICY, settings.cpu_policy.name()),
+        attribute(attributes::MEMORY_POLICY, settings.memory_policy.name()),
     ];
     for (name, options) in [
         (attributes::TOPOLOGY_OPTIONS, &settings.topology_options),
@@ -124,7 +125,7 @@ fn cpus(ledger: &Ledger, node: NodeId) -> ZoneResource {
     let reserved = ledger.rules().reserved_cpus();
     let count = |cpus: usize| Quantity::from(i64::try_from(cpus).unwrap_or(i64::MAX));
     let allocatable = &own - &reserved;
-    let free = match ledger.rules().settings().cpu_policy == "static" {
+    let free = match ledger.rules().settings().cpu_policy == CpuManagerPolicy::Static {
         true => allocatable.common_len(ledger.state().cpus().shared()),
         false => allocatable.len(),
     };

@@ -11,7 +11,7 @@
 //!      └─► devices near each node, as many as counted ─────┘
 //! ```
 //!
-//! What is *not* in the counts is kept as [`Gaps`], and [`Replica::predict`] reports the decisions that depend on one.
+//! What is *not* in the counts is kept as [`Gaps`], and [`Gaps::affecting`] names the decisions that depend on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
-use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 
 /// The most devices of one resource that the replica models on one NUMA node; see [`Gaps::capped`].
 pub(super) const MAX_DEVICES: u64 = 1024;
@@ -150,6 +150,7 @@ impl Gaps {
 
 /// Why no kubelet can be rebuilt from a topology object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReplicaError {
     /// It reports no NUMA node.
     #[error("no zone is a NUMA node")]
@@ -201,7 +202,7 @@ impl Replica {
         let zones = numa_zones(topology)?;
         let caches = caches(topology);
         let machine = machine(&zones, cpus, &caches)?;
-        let settings = settings(topology, &zones, fidelity);
+        let settings = settings(topology, &zones, fidelity)?;
         let unavailable = unavailable_cpus(&zones, &machine, cpus);
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
         let rules = cache.rules(machine, settings, unavailable)?;
@@ -212,7 +213,7 @@ impl Replica {
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
-        let memory = match rules.settings().memory_policy == "Static" {
+        let memory = match rules.assigns_memory() {
             true => memory_table(&zones, rules.policy(), &mut gaps),
             false => MemoryState::default(),
         };
@@ -402,34 +403,42 @@ fn unavailable_cpus(
     unavailable
 }
 
-fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidelity) -> Settings {
-    let (topology_policy, topology_scope) = topology_manager::policy_and_scope_names(topology);
+fn settings(
+    topology: &NodeTopology,
+    zones: &[NumberedZone<'_>],
+    fidelity: Fidelity,
+) -> Result<Settings, SettingsError> {
+    let (topology_policy, topology_scope) = topology_manager::kubelet_policy_and_scope(topology)?;
     let reports = |name: &str| {
         let mut zones = zones.iter();
         zones.any(|(_, zone)| counts(zone, name).is_some())
-    };
-    let stated = |name: &str, known: [&'static str; 2], reported: bool| {
-        let assumed = if reported { known[1] } else { known[0] };
-        topology.attribute(name).unwrap_or(assumed).to_owned()
     };
     let options = |name: &str| {
         let text = topology.attribute(name);
         text.map(attributes::options).unwrap_or_default()
     };
-    let cpu_policy = stated(attributes::CPU_POLICY, ["none", "static"], reports("cpu"));
-    let memory = reports("memory");
-    let memory_policy = stated(attributes::MEMORY_POLICY, ["None", "Static"], memory);
+    // Without the attribute, a manager of resources that the zones report is assumed to be static.
+    let cpu_policy = match topology.attribute(attributes::CPU_POLICY) {
+        Some(name) => name.parse()?,
+        None if reports("cpu") => CpuManagerPolicy::Static,
+        None => CpuManagerPolicy::None,
+    };
+    let memory_policy = match topology.attribute(attributes::MEMORY_POLICY) {
+        Some(name) => name.parse()?,
+        None if reports("memory") => MemoryManagerPolicy::Static,
+        None => MemoryManagerPolicy::None,
+    };
     // The policies require some reservation. The amounts that count are those of the zones.
     let byte = ResourceList::from([(memory_resource(), Quantity::bytes(1))]);
     let first = zones.first().map_or(0, |(id, _)| i64::from(id.get()));
-    Settings {
+    Ok(Settings {
         fidelity,
         topology_policy,
         topology_scope,
         topology_options: options(attributes::TOPOLOGY_OPTIONS),
-        cpu_options: match cpu_policy.as_str() {
-            "static" => options(attributes::CPU_OPTIONS),
-            _ => BTreeMap::new(),
+        cpu_options: match cpu_policy {
+            CpuManagerPolicy::Static => options(attributes::CPU_OPTIONS),
+            CpuManagerPolicy::None => BTreeMap::new(),
         },
         cpu_policy,
         reserved_cpu: Some(Quantity::from(1)),
@@ -442,7 +451,7 @@ fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidel
         pod_level_resources: topology.attribute(attributes::POD_LEVEL) == Some("true"),
         alpha_cpu_options: true,
         ..Settings::default()
-    }
+    })
 }
 
 /// The memory manager's table, from the amounts of the zones.

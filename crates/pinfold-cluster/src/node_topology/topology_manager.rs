@@ -6,8 +6,9 @@
 use std::str::FromStr;
 
 use super::{NodeTopology, attributes};
-use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::settings::TopologyScope;
+use pinfold_core::ledger::SettingsError;
+use pinfold_core::policy::{TopologyPolicy, UnknownPolicy};
+use pinfold_core::settings::{TopologyScope, UnknownScope};
 
 /// The configuration of a node's topology manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,23 +80,33 @@ fn policy_and_scope(value: &str) -> Option<(TopologyPolicy, TopologyScope)> {
     })
 }
 
-/// The policy and scope as values of a KubeletConfiguration, to predict the kubelet. An unknown value is returned as it
-/// is and makes the rules fail: a node that may align pods must not be treated as one that does not. The deprecated
-/// values without a scope, which the plugin ignores, still name a policy.
-pub(super) fn policy_and_scope_names(topology: &NodeTopology) -> (String, String) {
+/// The policy and scope to predict the kubelet with. The deprecated values without a scope, which the plugin ignores,
+/// still name a policy.
+///
+/// # Errors
+/// For an unknown value: a node that may align pods must not be treated as one that does not.
+pub(super) fn kubelet_policy_and_scope(
+    topology: &NodeTopology,
+) -> Result<(TopologyPolicy, TopologyScope), SettingsError> {
     let manager = TopologyManagerConfig::of(topology);
+    if let Some(name) = unknown::<TopologyPolicy>(topology, attributes::TOPOLOGY_POLICY) {
+        return Err(UnknownPolicy { name: name.into() }.into());
+    }
     let is_set = topology.attribute(attributes::TOPOLOGY_POLICY).is_some();
     let value = topology.topology_policies.first().map(String::as_str);
     let policy = match value.filter(|_| !is_set) {
-        Some("Restricted") => TopologyPolicy::Restricted.name(),
-        Some("BestEffort") => TopologyPolicy::BestEffort.name(),
-        Some(value) if value != "None" && policy_and_scope(value).is_none() => value,
-        _ => manager.policy.name(),
+        Some("Restricted") => TopologyPolicy::Restricted,
+        Some("BestEffort") => TopologyPolicy::BestEffort,
+        Some(value) if value != "None" && policy_and_scope(value).is_none() => value.parse()?,
+        _ => manager.policy,
     };
-    let policy = unknown::<TopologyPolicy>(topology, attributes::TOPOLOGY_POLICY).unwrap_or(policy);
-    let scope = unknown::<TopologyScope>(topology, attributes::TOPOLOGY_SCOPE);
-    let scope = scope.unwrap_or(manager.scope.name());
-    (policy.to_owned(), scope.to_owned())
+    let scope = match unknown::<TopologyScope>(topology, attributes::TOPOLOGY_SCOPE) {
+        None => manager.scope,
+        // Under the policy `none` the kubelet does not read its scope.
+        Some(_) if policy == TopologyPolicy::None => TopologyScope::default(),
+        Some(name) => return Err(UnknownScope { name: name.into() }.into()),
+    };
+    Ok((policy, scope))
 }
 
 /// The first value of an attribute that cannot be parsed.

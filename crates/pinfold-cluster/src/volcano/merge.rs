@@ -12,7 +12,8 @@
 
 use smallvec::SmallVec;
 
-use pinfold_core::hint::{Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
+use pinfold_core::cover::{lowest_of_narrowest, lowest_of_width};
+use pinfold_core::hint::{Family, Hint, Preference, ProviderHints, ResourceHints};
 use pinfold_core::node_set::NodeSet;
 
 mod narrowest;
@@ -195,36 +196,16 @@ fn is_plain(family: &Family, all: NodeSet) -> bool {
         )
 }
 
-/// The narrowest member of a plain family, or the narrowest preferred one.
+/// The narrowest member of a plain family, or the narrowest preferred one; among equally wide ones the lowest.
 fn narrowest_member(family: &Family, preferred: bool) -> Option<NodeSet> {
     let part = family.components.first()?;
-    let threshold = part.thresholds.first()?;
-    let mut heaviest: SmallVec<[_; 8]> = part.universe.iter().collect();
-    heaviest.sort_by_key(|&node| std::cmp::Reverse(threshold.weight(node)));
-    let most = |among: NodeSet, width: usize| {
-        let chosen = heaviest.iter().filter(|&&node| among.contains(node));
-        sum(threshold, chosen.take(width).copied().collect())
-    };
-    let width = match (preferred, &family.preference) {
-        (true, Preference::Width(width)) => *width,
-        _ => (1..=heaviest.len()).find(|&width| most(part.universe, width) >= threshold.need)?,
-    };
-    if width == 0 || width > heaviest.len() || most(part.universe, width) < threshold.need {
-        return None;
-    }
-    // Among equally wide members the smallest number: leave out the highest nodes if possible.
-    let mut among = part.universe;
-    for node in part.universe.iter().rev() {
-        let without = among - NodeSet::single(node);
-        if without.len() >= width && most(without, width) >= threshold.need {
-            among = without;
+    match (preferred, &family.preference) {
+        (true, Preference::Width(0)) => None,
+        (true, Preference::Width(width)) => {
+            lowest_of_width(part.universe, *width, &part.thresholds)
         }
+        _ => lowest_of_narrowest(part.universe, NodeSet::EMPTY, &part.thresholds),
     }
-    Some(among)
-}
-
-fn sum(threshold: &Threshold, nodes: NodeSet) -> u64 {
-    threshold.value(nodes)
 }
 
 #[cfg(test)]

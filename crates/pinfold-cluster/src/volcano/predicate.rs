@@ -68,6 +68,7 @@ pub struct SessionNode {
 
 /// Why a task does not fit a node. The texts are the plugin's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Misfit {
     /// The task has a policy and the node no Numatopology object.
     #[error("numa info is empty")]

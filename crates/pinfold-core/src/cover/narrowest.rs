@@ -26,8 +26,7 @@ pub struct Narrow {
 
 impl Narrow {
     /// Whether no set is narrower.
-    #[must_use]
-    pub fn is_proven(self) -> bool {
+    pub(crate) fn is_proven(self) -> bool {
         self.mask.len() <= self.at_least
     }
 
@@ -103,6 +102,20 @@ pub fn lowest_of_narrowest(
         .with_thresholds(&problem.prepared)
         .lowest(&mut problem.budget());
     Some(lowest.unwrap_or(narrow.mask))
+}
+
+/// The lowest-numbered set of `width` nodes inside `universe` that meets all `thresholds`; see [`narrowest`].
+#[must_use]
+pub fn lowest_of_width(
+    universe: NodeSet,
+    width: usize,
+    thresholds: &[Threshold],
+) -> Option<NodeSet> {
+    let problem = Problem::new(universe, NodeSet::EMPTY, thresholds)?;
+    let cover = Cover::new(universe, NodeSet::EMPTY, width)?;
+    cover
+        .with_thresholds(&problem.prepared)
+        .lowest(&mut problem.budget())
 }
 
 struct Problem<'t> {

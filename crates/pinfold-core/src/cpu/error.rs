@@ -143,9 +143,6 @@ impl CpuError {
 /// A configuration that the CPU manager does not accept. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CpuConfigError {
-    /// Unknown policy.
-    #[error("unknown policy: \"{0}\"")]
-    UnknownPolicy(String),
     /// Options for the policy `none`, which has none.
     #[error("new none policy error: None policy: received unsupported options={0}")]
     NoneHasOptions(String),

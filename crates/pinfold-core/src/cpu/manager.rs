@@ -11,13 +11,15 @@ use crate::cpu_set::CpuList;
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
+use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
+use crate::settings::CpuManagerPolicy;
 
 /// The CPU manager's part of a kubelet configuration.
 #[derive(Clone, Debug)]
 pub struct CpuConfig<'a> {
-    /// `none` or `static`.
-    pub policy: &'a str,
+    /// The policy.
+    pub policy: CpuManagerPolicy,
     /// The policy's options as configured.
     pub options: &'a BTreeMap<String, String>,
     /// The feature gates for alpha and beta options.
@@ -26,8 +28,8 @@ pub struct CpuConfig<'a> {
     pub reserved: Option<&'a Quantity>,
     /// `reservedSystemCPUs`; empty if not configured.
     pub reserved_cpus: CpuList,
-    /// The name of the topology manager's policy.
-    pub topology_policy: &'a str,
+    /// The topology manager's policy.
+    pub topology_policy: TopologyPolicy,
     /// Whether pods with pod-level resources are managed.
     pub pod_level: PodLevel,
     /// Whether the kubelet's defects are repeated.
@@ -48,11 +50,16 @@ impl CpuManager {
     ///
     /// # Errors
     /// If the configuration contradicts the machine or itself.
-    pub fn new(topology: Arc<CpuTopology>, config: &CpuConfig<'_>) -> Result<Self, CpuConfigError> {
+    pub(crate) fn new(
+        topology: Arc<CpuTopology>,
+        config: &CpuConfig<'_>,
+    ) -> Result<Self, CpuConfigError> {
         match config.policy {
-            "none" if config.options.is_empty() => Ok(CpuManager::None),
-            "none" => Err(CpuConfigError::NoneHasOptions(as_go_map(config.options))),
-            "static" => {
+            CpuManagerPolicy::None if config.options.is_empty() => Ok(CpuManager::None),
+            CpuManagerPolicy::None => {
+                Err(CpuConfigError::NoneHasOptions(as_go_map(config.options)))
+            }
+            CpuManagerPolicy::Static => {
                 let reserved = config.reserved.ok_or(CpuConfigError::NoReservation)?;
                 if reserved.is_zero() {
                     return Err(CpuConfigError::ZeroReservation);
@@ -73,7 +80,6 @@ impl CpuManager {
                     topology, settings,
                 )?)))
             }
-            other => Err(CpuConfigError::UnknownPolicy(other.to_owned())),
         }
     }
 

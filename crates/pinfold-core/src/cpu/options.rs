@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::go_text::{self, GoTextError};
 use crate::machine::cpus::CpuTopology;
+use crate::policy::TopologyPolicy;
 
 const FULL_PCPUS_ONLY: &str = "full-pcpus-only";
 const DISTRIBUTE_ACROSS_NUMA: &str = "distribute-cpus-across-numa";
@@ -62,6 +63,7 @@ impl Default for OptionGates {
 
 /// Invalid options. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuOptionError {
     /// Unknown option.
     #[error("unknown CPU Manager Policy option: {}", go_text::quoted(name))]
@@ -160,12 +162,12 @@ impl CpuOptions {
     ///
     /// # Errors
     /// If `align-by-socket` is incompatible with one of them.
-    pub fn validate(
+    pub(crate) fn validate(
         &self,
         topology: &CpuTopology,
-        topology_policy: &str,
+        topology_policy: TopologyPolicy,
     ) -> Result<(), CpuOptionError> {
-        if self.align_by_socket && topology_policy == SINGLE_NUMA_NODE {
+        if self.align_by_socket && topology_policy == TopologyPolicy::SingleNumaNode {
             return Err(CpuOptionError::AlignBySocketOnOneNode);
         }
         if self.align_by_socket && topology.num_sockets() > topology.num_nodes() {

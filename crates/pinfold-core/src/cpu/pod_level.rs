@@ -40,7 +40,7 @@ impl StaticCpus {
     ///
     /// # Errors
     /// If too few CPUs are free, or none would be left for the pod's other containers.
-    pub fn allocate_pod(
+    pub(crate) fn allocate_pod(
         &self,
         state: &CpuState,
         affinity: Option<NodeSet>,

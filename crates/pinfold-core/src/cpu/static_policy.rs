@@ -23,6 +23,7 @@ use crate::machine::cpus::CpuTopology;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 use crate::pod::Container;
+use crate::policy::TopologyPolicy;
 
 /// CPUs reserved for the system and the kubelet: never assigned exclusively.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,13 +36,13 @@ pub struct CpuReservation {
 
 /// The settings of a static policy.
 #[derive(Clone, Debug)]
-pub struct StaticSettings<'a> {
+pub struct StaticSettings {
     /// Its options.
     pub options: CpuOptions,
     /// The reserved CPUs.
     pub reservation: CpuReservation,
-    /// The name of the topology manager's policy: some options contradict some policies.
-    pub topology_policy: &'a str,
+    /// The topology manager's policy: some options contradict some policies.
+    pub topology_policy: TopologyPolicy,
     /// Whether pods with pod-level resources are managed.
     pub pod_level: PodLevel,
     /// Whether the kubelet's defects are repeated.
@@ -133,7 +134,7 @@ impl StaticCpus {
     /// If options or reservation contradict the machine.
     pub fn new(
         topology: Arc<CpuTopology>,
-        settings: StaticSettings<'_>,
+        settings: StaticSettings,
     ) -> Result<Self, CpuPolicyError> {
         let StaticSettings {
             options,

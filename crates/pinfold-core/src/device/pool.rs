@@ -69,7 +69,7 @@ impl DevicePool {
     }
 
     /// Removes the resource of a plugin that is gone for good.
-    pub fn remove_resource(&mut self, resource: &ResourceName) {
+    pub(crate) fn remove_resource(&mut self, resource: &ResourceName) {
         self.resources.remove(resource);
     }
 
@@ -97,8 +97,7 @@ impl DevicePool {
     }
 
     /// Whether some device of the resource reports a NUMA node. Mirrors `deviceHasTopologyAlignment`.
-    #[must_use]
-    pub fn is_aligned(&self, resource: &ResourceName) -> bool {
+    pub(crate) fn is_aligned(&self, resource: &ResourceName) -> bool {
         let mut devices = self.resources.get(resource).into_iter().flatten();
         devices.any(|(_, device)| device.reports_a_node())
     }

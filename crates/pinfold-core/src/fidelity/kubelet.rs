@@ -87,3 +87,42 @@ defects! {
     /// After a restart every pod must be admitted again with what it holds, and some states cannot be started from.
     restarts_like_the_kubelet,
 }
+
+/// Some of the kubelet's defects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KubeletDefects(u32);
+
+impl KubeletDefects {
+    /// The number of defects.
+    pub const COUNT: usize = NAMES.len();
+
+    /// The defect with the given number (below [`KubeletDefects::COUNT`], in the order of their declaration).
+    #[must_use]
+    pub fn nth(number: usize) -> Self {
+        debug_assert!(number < Self::COUNT);
+        Self(1 << number)
+    }
+
+    /// The first `count` defects.
+    #[must_use]
+    pub fn first(count: usize) -> Self {
+        debug_assert!(count <= Self::COUNT);
+        Self((1 << count) - 1)
+    }
+
+    /// The defects of either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The names of the methods of [`Fidelity`].
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let bits = self.0;
+        NAMES
+            .iter()
+            .enumerate()
+            .filter(move |(number, _)| bits >> number & 1 == 1)
+            .map(|(_, name)| *name)
+    }
+}

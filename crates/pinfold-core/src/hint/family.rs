@@ -142,8 +142,7 @@ impl Preference {
 
 impl SocketRule {
     /// The number of sockets that `mask` touches.
-    #[must_use]
-    pub fn touched(&self, mask: NodeSet) -> usize {
+    pub(crate) fn touched(&self, mask: NodeSet) -> usize {
         let sockets = self.nodes_of_socket.iter();
         sockets.filter(|nodes| nodes.intersects(mask)).count()
     }
@@ -155,8 +154,7 @@ impl SocketRule {
     }
 
     /// Whether two nodes can be swapped in any mask without changing the touched sockets.
-    #[must_use]
-    pub fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
+    pub(crate) fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
         let same = |nodes: &NodeSet| nodes.contains(x) == nodes.contains(y);
         self.nodes_of_socket.iter().all(same)
     }

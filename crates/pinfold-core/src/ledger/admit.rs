@@ -58,8 +58,8 @@ impl Ledger {
             plugins,
             affinities: BTreeMap::new(),
             explanation: Explanation {
-                policy: self.rules.policy,
-                scope: self.rules.scope,
+                policy: self.rules.policy(),
+                scope: self.rules.scope(),
                 ..Explanation::default()
             },
         };
@@ -133,7 +133,10 @@ struct AdmissionAttempt<'l, 'p> {
 impl<'p> AdmissionAttempt<'_, 'p> {
     fn run(&mut self) -> Result<(), Rejection> {
         let pod: &'p Pod = self.pod.demand.pod();
-        match (self.transaction.rules.policy, self.transaction.rules.scope) {
+        match (
+            self.transaction.rules.policy(),
+            self.transaction.rules.scope(),
+        ) {
             (TopologyPolicy::None, _) => {
                 for container in pod.all_containers() {
                     self.allocate(container, Hint::NONE)?;
@@ -171,7 +174,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
             .collect();
         let merged = merge::merge(&MergeRequest {
             nodes: rules.machine.node_ids(),
-            policy: rules.policy,
+            policy: rules.policy(),
             closest: rules.distances.as_ref(),
             providers: &hints,
             budgets: Budgets::default(),
@@ -255,7 +258,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
     /// The rejection for a merged hint that the topology policy does not admit.
     fn topology_rejection(&self, container: Option<&Container>) -> Rejection {
         let whole = self.pod.demand.is_managed_as_whole();
-        let message = match (whole, self.transaction.rules.scope) {
+        let message = match (whole, self.transaction.rules.scope()) {
             (false, _) => "Resources cannot be allocated with Topology locality",
             (true, TopologyScope::Pod) => {
                 "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"

@@ -161,7 +161,9 @@ mod tests {
     use crate::ledger::Rules;
     use crate::machine::{Machine, UniformMachine};
     use crate::pod::Container;
+    use crate::policy::TopologyPolicy;
     use crate::settings::Settings;
+    use crate::settings::{CpuManagerPolicy, MemoryManagerPolicy};
 
     /// Two NUMA nodes with four cores each.
     fn machine() -> Machine {
@@ -178,7 +180,7 @@ mod tests {
     fn ledger() -> Ledger {
         let machine = machine();
         let settings = Settings {
-            cpu_policy: "static".to_owned(),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some("1".parse().unwrap()),
             reserved_cpus: Some(CpuList::from(&"0".parse::<CpuSet>().unwrap())),
             ..Settings::default()
@@ -252,9 +254,9 @@ mod tests {
     #[test]
     fn memory_is_aligned_to_given_cpus_and_the_topology_policy_applies() {
         let settings = Settings {
-            topology_policy: "single-numa-node".to_owned(),
-            cpu_policy: "static".to_owned(),
-            memory_policy: "Static".to_owned(),
+            topology_policy: TopologyPolicy::SingleNumaNode,
+            cpu_policy: CpuManagerPolicy::Static,
+            memory_policy: MemoryManagerPolicy::Static,
             reserved_cpu: Some("1".parse().unwrap()),
             node_reservation: [("memory".into(), "100Mi".parse().unwrap())].into(),
             reserved_memory: vec![crate::memory::MemoryReservation {

@@ -10,6 +10,8 @@ use crate::machine::{Machine, UniformMachine};
 use crate::memory::MemoryReservation;
 use crate::pod::{Container, Pod};
 use crate::quantity::Quantity;
+use crate::settings::CpuManagerPolicy;
+use crate::settings::MemoryManagerPolicy;
 use crate::settings::Settings;
 use crate::steps;
 
@@ -55,11 +57,11 @@ fn ledger(sizes: Sizes, mode: Mode) -> Ledger {
     let gi = Quantity::from(1 << 30);
     let settings = Settings {
         fidelity: mode.fidelity,
-        topology_policy: mode.policy.into(),
-        topology_scope: mode.scope.into(),
-        cpu_policy: "static".into(),
+        topology_policy: mode.policy.parse().expect("a policy"),
+        topology_scope: mode.scope.parse().expect("a scope"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
-        memory_policy: "Static".into(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: [("memory".into(), gi)].into(),

@@ -92,7 +92,8 @@ mod tests {
     use crate::memory::MemoryReservation;
     use crate::pod::Pod;
     use crate::quantity::Quantity;
-    use crate::settings::Settings;
+    use crate::policy::TopologyPolicy;
+    use crate::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 
     fn rules(reserved: &str, memory_per_node: u64) -> Arc<Rules> {
         let machine = Machine::uniform(UniformMachine {
@@ -105,11 +106,11 @@ mod tests {
         let reserved: CpuSet = reserved.parse().unwrap();
         let mebibyte = [("memory".into(), Quantity::from(1 << 20))];
         let settings = Settings {
-            cpu_policy: "static".to_owned(),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some(reserved.len().to_string().parse().unwrap()),
             reserved_cpus: Some(CpuList::from(&reserved)),
-            memory_policy: "Static".to_owned(),
-            topology_policy: "restricted".to_owned(),
+            memory_policy: MemoryManagerPolicy::Static,
+            topology_policy: TopologyPolicy::Restricted,
             reserved_memory: vec![MemoryReservation {
                 numa_node: 0,
                 limits: mebibyte.clone().into(),

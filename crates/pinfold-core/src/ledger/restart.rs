@@ -171,8 +171,8 @@ impl Ledger {
             pod: pod.uid.clone(),
             result: AdmissionResult::Admitted(self.assignment(&pod.uid).unwrap_or_default()),
             explanation: Explanation {
-                policy: self.rules.policy,
-                scope: self.rules.scope,
+                policy: self.rules.policy(),
+                scope: self.rules.scope(),
                 ..Explanation::default()
             },
         }

@@ -22,8 +22,6 @@ pub struct Rules {
     pub(super) machine: Arc<Machine>,
     pub(super) topology: Arc<CpuTopology>,
     pub(super) settings: Settings,
-    pub(super) policy: TopologyPolicy,
-    pub(super) scope: TopologyScope,
     /// `Some` if the option `prefer-closest-numa-nodes` is on.
     pub(super) distances: Option<Distances>,
     pub(super) cpus: CpuManager,
@@ -69,7 +67,7 @@ impl Rules {
     /// With the first error that the kubelet would report.
     pub fn new(machine: Arc<Machine>, settings: Settings) -> Result<Self, SettingsError> {
         let fidelity = settings.fidelity;
-        let (policy, scope, options) = topology_manager(&machine, &settings)?;
+        let options = topology_options(&machine, &settings)?;
         let topology = Arc::new(CpuTopology::of(&machine));
         let pod_level = match settings.pod_level_resources {
             true => PodLevel::Managed,
@@ -78,7 +76,7 @@ impl Rules {
         let cpus = CpuManager::new(
             topology.clone(),
             &CpuConfig {
-                policy: &settings.cpu_policy,
+                policy: settings.cpu_policy,
                 options: &settings.cpu_options,
                 gates: OptionGates {
                     alpha: settings.alpha_cpu_options,
@@ -86,13 +84,13 @@ impl Rules {
                 },
                 reserved: settings.reserved_cpu.as_ref(),
                 reserved_cpus: settings.reserved_cpus.clone().unwrap_or_default(),
-                topology_policy: policy.name(),
+                topology_policy: settings.topology_policy,
                 pod_level,
                 fidelity,
             },
         )?;
         let memory = MemoryPolicy::new(
-            &settings.memory_policy,
+            settings.memory_policy,
             &machine,
             &settings.node_reservation,
             &settings.reserved_memory,
@@ -106,8 +104,6 @@ impl Rules {
             machine,
             topology,
             settings,
-            policy,
-            scope,
             distances,
             cpus,
             memory,
@@ -137,13 +133,13 @@ impl Rules {
     /// The topology policy.
     #[must_use]
     pub fn policy(&self) -> TopologyPolicy {
-        self.policy
+        self.settings.topology_policy
     }
 
     /// The topology scope.
     #[must_use]
     pub fn scope(&self) -> TopologyScope {
-        self.scope
+        self.settings.topology_scope
     }
 
     /// Whether the memory manager assigns NUMA nodes: its policy is `Static`.
@@ -167,21 +163,18 @@ impl Rules {
     }
 }
 
-/// Mirrors the topology manager's `NewManager`: under the policy `none` options and scope are not validated.
-fn topology_manager(
+/// Mirrors the topology manager's `NewManager`: under the policy `none` options are not validated.
+fn topology_options(
     machine: &Machine,
     settings: &Settings,
-) -> Result<(TopologyPolicy, TopologyScope, TopologyOptions), SettingsError> {
-    if settings.topology_policy == TopologyPolicy::None.name() {
-        let scope = settings.topology_scope.parse().unwrap_or_default();
-        return Ok((TopologyPolicy::None, scope, TopologyOptions::default()));
+) -> Result<TopologyOptions, SettingsError> {
+    if settings.topology_policy == TopologyPolicy::None {
+        return Ok(TopologyOptions::default());
     }
     let options = TopologyOptions::parse(&settings.topology_options)?;
     let (most, found) = (options.max_numa_nodes, machine.nodes().len());
     if found > most && settings.fidelity.limits_numa_nodes() {
         return Err(SettingsError::TooManyNodes { most, found });
     }
-    let policy = settings.topology_policy.parse()?;
-    let scope = settings.topology_scope.parse()?;
-    Ok((policy, scope, options))
+    Ok(options)
 }

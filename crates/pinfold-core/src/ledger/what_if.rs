@@ -103,7 +103,7 @@ impl Rules {
                     count: reserved.len(),
                     cpus: CpuList::from(reserved),
                 },
-                topology_policy: self.policy.name(),
+                topology_policy: self.settings.topology_policy,
                 pod_level: self.pod_level,
                 fidelity: self.settings.fidelity,
             };
@@ -115,7 +115,7 @@ impl Rules {
     }
 
     /// Whether the option `full-pcpus-only` is on.
-    pub(crate) fn full_cores_only(&self) -> bool {
+    pub fn full_cores_only(&self) -> bool {
         self.cpus
             .as_static()
             .is_some_and(|cpus| cpus.options().full_pcpus_only)

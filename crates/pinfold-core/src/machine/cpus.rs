@@ -133,8 +133,7 @@ impl CpuTopology {
     }
 
     /// The CPUs of each L3 cache, ascending by ID.
-    #[must_use]
-    pub fn caches(&self) -> &[CpuGroup<u32>] {
+    pub(crate) fn caches(&self) -> &[CpuGroup<u32>] {
         &self.caches
     }
 
@@ -158,8 +157,7 @@ impl CpuTopology {
 
     /// The smallest number of NUMA nodes that `count` CPUs need on an empty machine; all of them if even those are not
     /// enough.
-    #[must_use]
-    pub fn fewest_nodes(&self, count: usize) -> usize {
+    pub(crate) fn fewest_nodes(&self, count: usize) -> usize {
         let short = self
             .largest_nodes
             .partition_point(|&sum| sum < count as u64);

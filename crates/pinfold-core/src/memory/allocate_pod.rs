@@ -42,7 +42,7 @@ impl StaticMemory {
     /// # Errors
     /// If the shared pool would be empty although containers need it, or no hint contains `affinity`; nothing is
     /// allocated then.
-    pub fn allocate_pod(
+    pub(crate) fn allocate_pod(
         &self,
         state: &MemoryState,
         affinity: Hint,

@@ -59,8 +59,7 @@ pub struct StaleMemoryEdit {
 
 impl MemoryEdit {
     /// The edit that reverts this one.
-    #[must_use]
-    pub fn inverse(&self) -> Self {
+    pub(crate) fn inverse(&self) -> Self {
         match self.clone() {
             MemoryEdit::Node { id, before, after } => MemoryEdit::Node {
                 id,

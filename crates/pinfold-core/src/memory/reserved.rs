@@ -80,7 +80,7 @@ impl SystemReserved {
     ///
     /// # Errors
     /// If they name an unknown NUMA node, do not add up, or are not whole bytes.
-    pub fn new(
+    pub(crate) fn new(
         machine: &Machine,
         node_reservation: &ResourceList,
         reservations: &[MemoryReservation],

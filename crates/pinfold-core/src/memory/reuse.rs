@@ -48,8 +48,7 @@ struct InitBlocks<'p> {
 
 impl<'p> PodMemory<'p> {
     /// What the containers of a pod hold before its first container is decided.
-    #[must_use]
-    pub fn new(state: &MemoryState, demand: &PodDemand<'p>) -> Self {
+    pub(crate) fn new(state: &MemoryState, demand: &PodDemand<'p>) -> Self {
         let pod = demand.pod();
         let last_holder = state.containers.get(&pod.uid).and_then(|held| {
             let names = pod.all_containers().map(|container| &container.name);

@@ -102,8 +102,7 @@ impl MemoryState {
     }
 
     /// The blocks of all pods whose memory was allocated as a whole.
-    #[must_use]
-    pub fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<MemoryBlock>> {
+    pub(crate) fn pod_assignments(&self) -> &BTreeMap<PodUid, Vec<MemoryBlock>> {
         &self.pods
     }
 
@@ -116,7 +115,7 @@ impl MemoryState {
 
     /// The blocks that are counted in the table for a pod: those of the pod as a whole if it has some, else those of
     /// its containers.
-    pub fn blocks_charged_to(&self, pod: &PodUid) -> impl Iterator<Item = &MemoryBlock> {
+    pub(crate) fn blocks_charged_to(&self, pod: &PodUid) -> impl Iterator<Item = &MemoryBlock> {
         let whole = self.pods.get(pod);
         let apart = self.containers.get(pod).filter(|_| whole.is_none());
         whole
@@ -126,8 +125,7 @@ impl MemoryState {
     }
 
     /// The blocks of a pod as a whole.
-    #[must_use]
-    pub fn pod_blocks(&self, pod: &PodUid) -> Option<&[MemoryBlock]> {
+    pub(crate) fn pod_blocks(&self, pod: &PodUid) -> Option<&[MemoryBlock]> {
         self.pods.get(pod).map(Vec::as_slice)
     }
 

@@ -36,8 +36,7 @@ impl Distances {
     /// The kubelet visits up column *id* in a row that is in machine order, which is another node's
     /// distance when ids have gaps, and crashes beyond the end of the row. *Exact* repeats the first and
     /// answers correctly for the second.
-    #[must_use]
-    pub fn of(machine: &Machine, fidelity: Fidelity) -> Self {
+    pub(crate) fn of(machine: &Machine, fidelity: Fidelity) -> Self {
         let mut table = Box::new([0; IDS * IDS]);
         for from in machine.nodes() {
             for (position, to) in machine.nodes().iter().enumerate() {

@@ -152,8 +152,7 @@ impl WidthRange {
     }
 
     /// Whether the width is known.
-    #[must_use]
-    pub fn is_settled(self) -> bool {
+    pub(crate) fn is_settled(self) -> bool {
         self.at_least == self.at_most
     }
 }

@@ -92,8 +92,8 @@ impl Alteration {
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut changed = settings.clone();
         match self {
-            Alteration::Policy { to, .. } => changed.topology_policy = to.name().to_owned(),
-            Alteration::Scope { to, .. } => changed.topology_scope = to.name().to_owned(),
+            Alteration::Policy { to, .. } => changed.topology_policy = *to,
+            Alteration::Scope { to, .. } => changed.topology_scope = *to,
             Alteration::OptionOff {
                 of: OptionOwner::CpuManager,
                 name,

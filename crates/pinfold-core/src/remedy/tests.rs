@@ -11,7 +11,10 @@ use crate::ledger::Rules;
 use crate::machine::{HugePages, Machine, MachineParts, UniformMachine};
 use crate::memory::MemoryReservation;
 use crate::pod::{Container, ResourceList};
+use crate::settings::CpuManagerPolicy;
+use crate::settings::MemoryManagerPolicy;
 use crate::settings::Settings;
+use crate::settings::TopologyScope;
 
 mod moves;
 
@@ -80,10 +83,10 @@ fn settings(policy: &str) -> Settings {
         limits: list(&[("memory", 1)]),
     };
     Settings {
-        topology_policy: policy.into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().unwrap()),
-        memory_policy: "Static".into(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![reservation],
         node_reservation: list(&[("memory", 1)]),
         alpha_cpu_options: true,
@@ -120,7 +123,8 @@ fn random_ledger(dice: &mut Dice, fidelity: Fidelity) -> Ledger {
         [usize::try_from(dice.roll(4)).unwrap()];
     let mut settings = settings(policy);
     settings.fidelity = fidelity;
-    settings.topology_scope = ["container", "pod"][usize::from(dice.chance(4))].into();
+    settings.topology_scope =
+        [TopologyScope::Container, TopologyScope::Pod][usize::from(dice.chance(4))];
     for option in [
         "full-pcpus-only",
         "strict-cpu-reservation",
@@ -506,7 +510,7 @@ fn huge_amounts_do_not_overflow() {
 #[test]
 fn pod_level_resources_grow_where_the_shared_pool_is_empty() {
     let mut settings = settings("restricted");
-    settings.topology_scope = "pod".into();
+    settings.topology_scope = TopologyScope::Pod;
     settings.pod_level_resources = true;
     let rules = Rules::new(Arc::new(machine(2, 4, 1, |_| 32)), settings).unwrap();
     let ledger = Ledger::new(Arc::new(rules));

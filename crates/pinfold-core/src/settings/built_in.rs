@@ -1,6 +1,6 @@
 //! Default settings for a machine without a kubelet configuration.
 
-use super::Settings;
+use super::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 use crate::fidelity::Fidelity;
 use crate::machine::Machine;
 use crate::memory::{MemoryReservation, memory_resource};
@@ -23,8 +23,8 @@ impl Settings {
             .map_or(1, |core| core.threads.len());
         let mut settings = Settings {
             fidelity,
-            topology_policy: TopologyPolicy::SingleNumaNode.name().to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: TopologyPolicy::SingleNumaNode,
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some(Quantity::from(i64::try_from(threads).unwrap_or(1))),
             ..Settings::default()
         };
@@ -32,7 +32,7 @@ impl Settings {
             let bytes = RESERVED_MEMORY.min(node.memory / 16).max(1);
             let bytes = Quantity::bytes(i64::try_from(bytes).unwrap_or(i64::MAX));
             let limits: ResourceList = [(memory_resource(), bytes)].into();
-            settings.memory_policy = "Static".to_owned();
+            settings.memory_policy = MemoryManagerPolicy::Static;
             settings.node_reservation = limits.clone();
             settings.reserved_memory = vec![MemoryReservation {
                 numa_node: i64::from(node.id.get()),

@@ -117,7 +117,7 @@ impl TopologyOptions {
     ///
     /// # Errors
     /// For unknown options and values out of range, with the kubelet's message; the first by name if there are several.
-    pub fn parse(options: &BTreeMap<String, String>) -> Result<Self, TopologyOptionError> {
+    pub(crate) fn parse(options: &BTreeMap<String, String>) -> Result<Self, TopologyOptionError> {
         let mut parsed = Self::default();
         for (name, value) in options {
             match name.as_str() {

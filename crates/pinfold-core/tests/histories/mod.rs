@@ -14,8 +14,10 @@ use pinfold_core::memory::MemoryReservation;
 use pinfold_core::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, TopologyScope};
 
 /// A small random number generator: the same seed gives the same history on every machine.
 pub(crate) struct Random(pub(crate) u64);
@@ -107,13 +109,20 @@ fn settings(random: &mut Random, machine: &Machine) -> Settings {
     let reserved = ResourceList::from([(ResourceName::from("memory"), Quantity::bytes(1 << 29))]);
     Settings {
         fidelity: Fidelity::Sound,
-        topology_policy: random
-            .pick(&["none", "best-effort", "restricted", "single-numa-node"])
-            .into(),
-        topology_scope: random.pick(&["container", "pod"]).into(),
-        cpu_policy: random.pick(&["static", "static", "static", "none"]).into(),
+        topology_policy: random.pick(&TopologyPolicy::ALL),
+        topology_scope: random.pick(&[TopologyScope::Container, TopologyScope::Pod]),
+        cpu_policy: random.pick(&[
+            CpuManagerPolicy::Static,
+            CpuManagerPolicy::Static,
+            CpuManagerPolicy::Static,
+            CpuManagerPolicy::None,
+        ]),
         reserved_cpu: Some(Quantity::milli(1000)),
-        memory_policy: random.pick(&["Static", "Static", "None"]).into(),
+        memory_policy: random.pick(&[
+            MemoryManagerPolicy::Static,
+            MemoryManagerPolicy::Static,
+            MemoryManagerPolicy::None,
+        ]),
         reserved_memory: vec![MemoryReservation {
             numa_node: first.into(),
             limits: reserved.clone(),
@@ -123,7 +132,7 @@ fn settings(random: &mut Random, machine: &Machine) -> Settings {
         ..Settings::default()
     }
     .with(|settings| {
-        if settings.cpu_policy == "static" {
+        if settings.cpu_policy == CpuManagerPolicy::Static {
             settings.cpu_options = cpu_options;
         }
     })

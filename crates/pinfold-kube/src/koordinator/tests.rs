@@ -14,7 +14,10 @@ use pinfold_core::fidelity::Fidelity::{self, Exact, Sound};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
+use pinfold_core::settings::TopologyScope;
 
 use super::*;
 use crate::diagnostic::Diagnostic;
@@ -404,7 +407,7 @@ fn an_lsr_pod_requests_whole_cpus_with_equal_limits() {
 #[test]
 fn the_shared_pools_follow_from_the_holders_of_cpus() {
     let settings = Settings {
-        cpu_policy: "static".into(),
+        cpu_policy: CpuManagerPolicy::Static,
         ..Settings::default()
     };
     let mut facts = ReportAnnotations::of(&machine(4), &settings, cpus("0-1"));
@@ -447,9 +450,9 @@ fn the_shared_pools_follow_from_the_holders_of_cpus() {
 fn a_published_report_has_koordinator_s_format_and_is_read_back_unchanged() {
     let machine = machine(2);
     let settings = Settings {
-        topology_policy: "restricted".into(),
-        topology_scope: "pod".into(),
-        cpu_policy: "static".into(),
+        topology_policy: TopologyPolicy::Restricted,
+        topology_scope: TopologyScope::Pod,
+        cpu_policy: CpuManagerPolicy::Static,
         cpu_options: [("full-pcpus-only".to_owned(), "true".to_owned())].into(),
         ..Settings::default()
     };

@@ -34,7 +34,7 @@ impl ReportAnnotations {
         Self {
             cpus,
             cpu_manager: CpuManagerInfo {
-                policy: settings.cpu_policy.clone(),
+                policy: settings.cpu_policy.name().to_owned(),
                 options: settings.cpu_options.clone(),
                 reserved,
             },

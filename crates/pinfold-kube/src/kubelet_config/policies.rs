@@ -1,75 +1,16 @@
 //! The policies and scopes by name.
 
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::settings::TopologyScope;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, TopologyScope};
 
 use super::ConfigReader;
 use crate::diagnostic::DiagnosticReport;
 use crate::go::quote::quoted;
 
-/// `cpuManagerPolicy`: the containers with exclusive CPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CpuManagerPolicy {
-    /// None.
-    #[default]
-    None,
-    /// Guaranteed containers with whole CPUs.
-    Static,
-}
-
-/// `memoryManagerPolicy`: the containers whose memory is bound to NUMA nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MemoryManagerPolicy {
-    /// None.
-    #[default]
-    None,
-    /// Guaranteed containers.
-    Static,
-    /// As static, but not guaranteed; not on Linux.
-    BestEffort,
-}
-
 const TOPOLOGY_POLICIES: &[&str] = &["none", "best-effort", "restricted", "single-numa-node"];
 const TOPOLOGY_SCOPES: &[&str] = &["container", "pod"];
 const CPU_POLICIES: &[&str] = &["none", "static"];
 const MEMORY_POLICIES: &[&str] = &["None", "Static"];
-
-impl CpuManagerPolicy {
-    /// The policy with this name in the configuration or in a state file.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::None, Self::Static];
-        all.into_iter().find(|policy| policy.name() == name)
-    }
-
-    /// The name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            CpuManagerPolicy::None => "none",
-            CpuManagerPolicy::Static => "static",
-        }
-    }
-}
-
-impl MemoryManagerPolicy {
-    /// The policy with this name in the configuration or in a state file.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::None, Self::Static, Self::BestEffort];
-        all.into_iter().find(|policy| policy.name() == name)
-    }
-
-    /// The name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryManagerPolicy::None => "None",
-            MemoryManagerPolicy::Static => "Static",
-            MemoryManagerPolicy::BestEffort => "BestEffort",
-        }
-    }
-}
 
 impl ConfigReader<'_> {
     pub(super) fn topology_policy(&self, report: &mut DiagnosticReport) -> TopologyPolicy {
@@ -121,7 +62,7 @@ impl ConfigReader<'_> {
         let Some((word, field)) = self.word("cpuManagerPolicy", "a policy name", report) else {
             return CpuManagerPolicy::default();
         };
-        CpuManagerPolicy::from_name(word).unwrap_or_else(|| {
+        word.parse().unwrap_or_else(|_| {
             let message = format!("unknown policy: \"{word}\"");
             Self::reject_word(&field, word, message, CPU_POLICIES, report);
             CpuManagerPolicy::default()
@@ -132,7 +73,7 @@ impl ConfigReader<'_> {
         let Some((word, field)) = self.word("memoryManagerPolicy", "a policy name", report) else {
             return MemoryManagerPolicy::default();
         };
-        MemoryManagerPolicy::from_name(word).unwrap_or_else(|| {
+        word.parse().unwrap_or_else(|_| {
             let message = format!("unknown policy: {}", quoted(word));
             Self::reject_word(&field, word, message, MEMORY_POLICIES, report);
             MemoryManagerPolicy::default()

@@ -25,14 +25,14 @@ impl KubeletSettings {
         let named = &self.reserved_system_cpus;
         Settings {
             fidelity,
-            topology_policy: self.topology_policy.name().to_owned(),
-            topology_scope: self.topology_scope.name().to_owned(),
+            topology_policy: self.topology_policy,
+            topology_scope: self.topology_scope,
             topology_options: self.topology_options.clone(),
-            cpu_policy: self.cpu_policy.name().to_owned(),
+            cpu_policy: self.cpu_policy,
             cpu_options: self.cpu_options.clone(),
             reserved_cpu: (!reserved_cpu.is_zero()).then_some(reserved_cpu),
             reserved_cpus: (!named.is_empty()).then(|| named.clone()),
-            memory_policy: self.memory_policy.name().to_owned(),
+            memory_policy: self.memory_policy,
             reserved_memory: self.reserved_memory.clone(),
             node_reservation,
             pod_level_resources: self.pod_level() == PodLevel::Managed,

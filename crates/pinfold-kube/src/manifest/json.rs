@@ -173,33 +173,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(text))
-    }
+    super::value::visit_scalars!();
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut from: A) -> Result<ManifestValue, A::Error> {
         let mut items = Vec::new();

@@ -31,6 +31,39 @@ pub(crate) struct ManifestMember {
     pub(crate) node: LocatedValue,
 }
 
+/// The methods of a [`Visitor`](serde::de::Visitor) of [`ManifestValue`] for everything but lists and mappings.
+macro_rules! visit_scalars {
+    () => {
+        super::value::visit_scalars!(number i64 visit_i64, u64 visit_u64, i128 visit_i128, u128 visit_u128, f64 visit_f64);
+
+        fn visit_unit<E>(self) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Null)
+        }
+
+        fn visit_none<E>(self) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Null)
+        }
+
+        fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Bool(value))
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Text(text.to_owned()))
+        }
+
+        fn visit_string<E>(self, text: String) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Text(text))
+        }
+    };
+    (number $($type:ident $method:ident),+) => {
+        $(fn $method<E>(self, value: $type) -> Result<ManifestValue, E> {
+            Ok(ManifestValue::Number(value.to_string()))
+        })+
+    };
+}
+pub(super) use visit_scalars;
+
 impl LocatedValue {
     /// The value for messages: its type and, if short, its content.
     pub(crate) fn described(&self) -> String {

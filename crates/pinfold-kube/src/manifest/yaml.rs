@@ -141,48 +141,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
         f.write_str("a YAML value")
     }
 
-    fn visit_unit<E>(self) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Null)
-    }
+    super::value::visit_scalars!();
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<ManifestValue, D::Error> {
         deserializer.deserialize_any(self)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_i128<E>(self, value: i128) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_u128<E>(self, value: u128) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Number(value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<ManifestValue, E> {
-        Ok(ManifestValue::Text(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ManifestValue, A::Error> {

@@ -45,8 +45,8 @@ pub fn publish(
             ..ObjectMeta::default()
         },
         attributes: vec![
-            attribute(POLICY, &settings.topology_policy),
-            attribute(SCOPE, &settings.topology_scope),
+            attribute(POLICY, settings.topology_policy.name()),
+            attribute(SCOPE, settings.topology_scope.name()),
         ],
         zones: machine
             .nodes()

@@ -7,6 +7,8 @@ use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::pod::{Pod, ResourceList};
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -43,10 +45,10 @@ fn ledger(policy: &str) -> Ledger {
     let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
     let settings = Settings {
         fidelity: Fidelity::Exact,
-        topology_policy: policy.to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(1.into()),
-        memory_policy: "Static".to_owned(),
+        memory_policy: MemoryManagerPolicy::Static,
         node_reservation: gib.clone(),
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::PodLevel;
 use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::settings::CpuManagerPolicy;
 
 use crate::go::record::dump_of_pointer;
 use crate::go::value::Map;
-use crate::kubelet_config::CpuManagerPolicy;
 use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
 use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
@@ -70,7 +70,7 @@ impl CpuManagerState {
     /// Whether the manager that wrote the file has the policy static.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        CpuManagerPolicy::from_name(&self.policy) == Some(CpuManagerPolicy::Static)
+        self.policy.parse() == Ok(CpuManagerPolicy::Static)
     }
 
     /// Restores a file as the kubelet does when it starts. Also returns its format.

@@ -10,9 +10,9 @@ use pinfold_core::demand::PodLevel;
 use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
+use pinfold_core::settings::MemoryManagerPolicy;
 
 use crate::go::record::dump_of_pointer;
-use crate::kubelet_config::MemoryManagerPolicy;
 use crate::state::checkpoint::{self, Checkpoint, check_policy, check_size};
 use crate::state::{Checksum, Fault, KubeletManager, RestoreError, uses_pod_entries};
 
@@ -69,7 +69,7 @@ impl MemoryManagerState {
     /// Whether the manager that wrote the file has the policy static.
     #[must_use]
     pub fn is_static(&self) -> bool {
-        MemoryManagerPolicy::from_name(&self.policy) == Some(MemoryManagerPolicy::Static)
+        self.policy.parse() == Ok(MemoryManagerPolicy::Static)
     }
 
     /// Restores a file as the kubelet does when it starts. Also returns its format.

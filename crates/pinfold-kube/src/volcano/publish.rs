@@ -52,10 +52,10 @@ pub fn publish(
             ..ObjectMeta::default()
         },
         policies: [
-            ("CPUManagerPolicy", &settings.cpu_policy),
-            ("TopologyManagerPolicy", &settings.topology_policy),
+            ("CPUManagerPolicy", settings.cpu_policy.name()),
+            ("TopologyManagerPolicy", settings.topology_policy.name()),
         ]
-        .map(|(key, policy)| (key.to_owned(), policy.clone()))
+        .map(|(key, policy)| (key.to_owned(), policy.to_owned()))
         .into(),
         reserved: reserved
             .map(|amount| ("cpu".to_owned(), amount))

@@ -2,8 +2,10 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity::{Exact, Sound};
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -127,8 +129,8 @@ fn a_published_object_is_read_back_by_the_scheduler() {
         ..Occupancy::default()
     };
     let settings = Settings {
-        cpu_policy: "static".into(),
-        topology_policy: "restricted".into(),
+        cpu_policy: CpuManagerPolicy::Static,
+        topology_policy: TopologyPolicy::Restricted,
         reserved_cpu: Some(Quantity::milli(500)),
         ..Settings::default()
     };

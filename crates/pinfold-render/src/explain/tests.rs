@@ -10,7 +10,10 @@ use pinfold_core::memory::MemoryReservation;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::remedy::{self, Effort};
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
+use pinfold_core::settings::TopologyScope;
 
 use super::*;
 
@@ -56,11 +59,11 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 
 fn settings(policy: &str) -> Settings {
     Settings {
-        topology_policy: policy.into(),
-        cpu_policy: "static".into(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some("1".parse().unwrap()),
         reserved_cpus: Some(CpuList::from(&CpuSet::single(CpuId::new(0).unwrap()))),
-        memory_policy: "Static".into(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: list(&[("memory", "1Gi")]),
@@ -191,7 +194,7 @@ fn apart(settings: Settings) -> Ledger {
 
 fn pod_level() -> Settings {
     Settings {
-        topology_scope: "pod".into(),
+        topology_scope: TopologyScope::Pod,
         pod_level_resources: true,
         ..settings("restricted")
     }

@@ -5,6 +5,8 @@ use pinfold_cluster::{Cluster, Evaluation};
 use pinfold_core::ledger::Rules;
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
+use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -52,8 +54,8 @@ fn ask(uid: &str, cpus: u32) -> PodRequest {
 /// A cluster with one node on which pods with these numbers of CPUs run.
 fn node(residents: &[u32]) -> Cluster {
     let settings = Settings {
-        topology_policy: "best-effort".to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: TopologyPolicy::BestEffort,
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(1.into()),
         ..Settings::default()
     };

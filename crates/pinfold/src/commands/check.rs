@@ -7,8 +7,9 @@ use std::sync::Arc;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::policy::TopologyPolicy;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy};
 use pinfold_kube::decider::Decider;
-use pinfold_kube::kubelet_config::{CpuManagerPolicy, KubeletSettings, MemoryManagerPolicy};
+use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_render::amount;
 use pinfold_render::text::{count, paragraph};
 use pinfold_terminal::{Failure, REJECTED, Source};
@@ -124,14 +125,14 @@ fn warnings(settings: &KubeletSettings) -> Vec<String> {
 fn for_pods(rules: Rules) -> Vec<String> {
     let mut lines = Vec::new();
     let reserved = rules.reserved_cpus();
-    if rules.settings().cpu_policy == "static" {
+    if rules.settings().cpu_policy == CpuManagerPolicy::Static {
         let all = rules.topology().all().len();
         lines.push(format!(
             "{} for pods, {reserved} reserved",
             count(all - reserved.len(), "CPU", "CPUs")
         ));
     }
-    if rules.settings().memory_policy == "Static" {
+    if rules.assigns_memory() {
         let occupancy = Ledger::new(Arc::new(rules)).occupancy();
         let rows = occupancy.memory.iter().filter(|row| row.total > 0);
         lines.extend(rows.map(|row| {

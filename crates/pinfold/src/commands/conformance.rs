@@ -3,16 +3,21 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use conformance::{ConformanceReport, FamilyReport};
+use conformance::{ConformanceReport, FamilyReport, Replayed};
 
-use crate::args::ConformanceArgs;
+use crate::args::{ConformanceArgs, ReplayedArg};
 use crate::exit::{Failure, REJECTED};
 use crate::output;
 use crate::progress::Activity;
 
 pub(crate) fn run(args: &ConformanceArgs) -> Result<ExitCode, Failure> {
+    let replayed = match args.replayed {
+        ReplayedArg::Original => Replayed::Original,
+        ReplayedArg::Pinfold => Replayed::Pinfold,
+    };
+    let family = args.family.as_deref();
     let activity = Activity::on_stderr("replaying vectors");
-    let report = conformance::run(&args.dir, args.family.as_deref(), args.failures)
+    let report = conformance::run(&args.dir, family, replayed, args.failures)
         .map_err(|error| Failure::BadInput(error.to_string()))?;
     drop(activity);
     output::print_as(args.output, &report, || text(&report))?;
@@ -33,12 +38,26 @@ fn text(report: &ConformanceReport) -> String {
         total.cases += family.cases;
         total.passed += family.passed;
         total.failed += family.failed;
+        total.different += family.different;
+        for (defect, count) in &family.defects {
+            *total.defects.entry(defect).or_default() += count;
+        }
         for (reason, count) in &family.set_aside {
             *total.set_aside.entry(reason.clone()).or_default() += count;
         }
         row(&mut text, family, &family.system, &family.family);
     }
     row(&mut text, &total, "all", "");
+    if total.different > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} cases differ because Pinfold does not repeat these defects of the kubelet:",
+            total.different
+        );
+        for (defect, count) in &total.defects {
+            let _ = writeln!(text, "{count:>6}  {defect}");
+        }
+    }
     for family in &report.families {
         for failure in &family.failures {
             let _ = write!(text, "\n{} {}", family.family, failure.case);

@@ -46,10 +46,6 @@ pub(super) fn describe(
 
 fn cpu(error: &CpuConfigError, machine: &Machine, settings: &Settings) -> (String, String) {
     match error {
-        CpuConfigError::UnknownPolicy(name) => (
-            format!("the CPU manager does not know the policy {name:?}"),
-            "use none or static".to_owned(),
-        ),
         CpuConfigError::NoneHasOptions(_) => (
             "cpuManagerPolicyOptions are set, but cpuManagerPolicy is none, which takes no options"
                 .to_owned(),
@@ -121,12 +117,6 @@ fn memory(error: &MemorySettingsError, machine: &Machine) -> (String, String) {
         MemorySettingsError::OtherPlatform(name) => {
             return (
                 format!("the memory policy {name} exists on Windows only"),
-                "use None or Static".to_owned(),
-            );
-        }
-        MemorySettingsError::UnknownPolicy(name) => {
-            return (
-                format!("the memory manager does not know the policy {name:?}"),
                 "use None or Static".to_owned(),
             );
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Run, run, words};
+use crate::program::{Run, root, run, words};
 
 fn play(line: &str) -> Run {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -238,4 +238,26 @@ fn pinfold_decides_by_the_rules_that_a_nodes_label_names() {
     let line =
         format!("simulate --as koordinator --nodes koordinator-rules.yaml {machine} burst.yaml");
     assert_eq!(nodes(&line), ["worker-1", "worker-1"]);
+}
+
+#[test]
+fn pinfolds_decisions_are_compared_with_the_kubelets_vectors_and_differences_named() {
+    let vectors = [
+        "conformance",
+        "conformance/kubelet",
+        "--family",
+        "config_errors",
+    ];
+    let exact = run(&root(), &vectors);
+    assert_eq!(exact.code, 0, "{}", exact.stderr);
+    assert!(
+        !exact.stdout.contains("limits_numa_nodes"),
+        "{}",
+        exact.stdout
+    );
+    let sound = run(&root(), &[&vectors[..], &["--as", "pinfold"]].concat());
+    assert_eq!(sound.code, 0, "{}", sound.stderr);
+    let differences = "\n3 cases differ because Pinfold does not repeat these defects of the kubelet:\n     \
+         3  limits_numa_nodes\n";
+    assert!(sound.stdout.ends_with(differences), "{}", sound.stdout);
 }

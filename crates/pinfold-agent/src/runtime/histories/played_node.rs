@@ -19,7 +19,7 @@ use pinfold_core::ledger::{AuditFinding, LedgerState, Rules};
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::ResourceList;
-use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_journal::{FILE, JournalLimits, Timestamp};
 use pinfold_kube::pod::{self, PodIdentity, PodObject};
@@ -46,11 +46,11 @@ fn settings(rules: u8) -> Settings {
     let reserved: CpuSet = reserved.parse().expect("CPUs");
     let memory: ResourceList = [("memory".into(), "1Gi".parse().expect("a quantity"))].into();
     Settings {
-        topology_policy: policy.to_owned(),
-        cpu_policy: "static".to_owned(),
+        topology_policy: policy.parse().expect("a policy"),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(reserved.len().to_string().parse().expect("a quantity")),
         reserved_cpus: Some(CpuList::from(&reserved)),
-        memory_policy: "Static".to_owned(),
+        memory_policy: MemoryManagerPolicy::Static,
         reserved_memory: vec![MemoryReservation {
             numa_node: 0,
             limits: memory.clone(),

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
-    PrefilterCache,
+    Evaluation, Fit, FitScore, NodeRejection, NodeReservation, PodRequest, PrefilterCache,
 };
 use crate::cluster::place::PlacementDetail;
 use crate::koordinator::ledger::Allocation;
@@ -49,11 +48,7 @@ pub(super) fn reserve(
     args: &Arc<KoordinatorArgs>,
     request: &PodRequest,
     prefilter: &mut PrefilterCache<'_>,
-) -> Result<DialectReservation, NodeRejection> {
-    let undo = DialectUndo::Koordinator {
-        ledger: node.ledger.clone(),
-        requested: node.requested.clone(),
-    };
+) -> Result<NodeReservation, NodeRejection> {
     let demand = request.koordinator();
     let state = prefilter.get(args, node.ledger.fidelity());
     let (mut status, mut spec) = (None, None);
@@ -68,7 +63,7 @@ pub(super) fn reserve(
     }
     node.assume(request.uid().clone(), &demand.requests, status.clone());
     let numa = (status.as_ref()).map_or(NodeSet::EMPTY, |status| nodes_of(node, status));
-    Ok(DialectReservation {
+    Ok(NodeReservation {
         cpus: status
             .as_ref()
             .map(|status| status.cpus.clone())
@@ -76,7 +71,6 @@ pub(super) fn reserve(
         amounts: TakenAmounts::new(),
         numa,
         detail: PlacementDetail::Koordinator { status, spec },
-        undo,
     })
 }
 

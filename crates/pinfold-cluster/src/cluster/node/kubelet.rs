@@ -4,9 +4,7 @@
 //! node or are not aligned, and for each further NUMA node an equal part less, down to 0 for one more than the machine
 //! has.
 
-use super::{
-    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
-};
+use super::{Evaluation, Fit, FitScore, NodeRejection, NodeReservation, PodRequest};
 use crate::cluster::place::PlacementDetail;
 use crate::cluster::rejection_summary::RejectionSummary;
 use crate::node_topology::replica::Gaps;
@@ -52,15 +50,14 @@ pub(super) fn evaluate(
 pub(super) fn reserve(
     ledger: &mut Ledger,
     request: &PodRequest,
-) -> Result<DialectReservation, NodeRejection> {
-    let (assignment, change) = admit(ledger, request)?;
+) -> Result<NodeReservation, NodeRejection> {
+    let assignment = admit(ledger, request)?;
     let (cpus, numa) = totals(ledger, &assignment);
-    Ok(DialectReservation {
+    Ok(NodeReservation {
         cpus,
         amounts: TakenAmounts::new(),
         numa,
         detail: PlacementDetail::Kubelet(assignment),
-        undo: DialectUndo::Kubelet(change),
     })
 }
 
@@ -69,16 +66,13 @@ pub(super) fn release(ledger: &mut Ledger, pod: &PodUid) {
     let _released = ledger.release(pod);
 }
 
-fn admit(
-    ledger: &mut Ledger,
-    request: &PodRequest,
-) -> Result<(Assignment, Option<Change>), NodeRejection> {
+fn admit(ledger: &mut Ledger, request: &PodRequest) -> Result<Assignment, NodeRejection> {
     let admission = ledger
         .admit(request.pod(), &mut NoPreference)
         .map_err(NodeRejection::Ledger)?;
     let summary = summary(&admission.decision);
     match admission.decision.result {
-        decision::AdmissionResult::Admitted(assignment) => Ok((assignment, admission.change)),
+        decision::AdmissionResult::Admitted(assignment) => Ok(assignment),
         decision::AdmissionResult::Rejected(rejection) => {
             undo(ledger, admission.change.as_ref());
             Err(NodeRejection::Kubelet(rejection, summary))

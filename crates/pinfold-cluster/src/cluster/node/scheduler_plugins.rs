@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{
-    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
-};
+use super::{Evaluation, Fit, FitScore, NodeRejection, NodeReservation, PodRequest};
 use crate::cluster::place::PlacementDetail;
 use crate::node_topology::NodeTopology;
 use crate::node_topology::args::TopologyMatchArgs;
@@ -137,17 +135,16 @@ pub(super) fn evaluate(node: &TopologyMatchNode, pod: &PodRequest) -> Evaluation
 pub(super) fn reserve(
     node: &mut TopologyMatchNode,
     pod: &PodRequest,
-) -> Result<DialectReservation, NodeRejection> {
+) -> Result<NodeReservation, NodeRejection> {
     node.filter(pod).map_err(NodeRejection::SchedulerPlugins)?;
     let score = node.score(pod);
     let requests = topology_request(pod).effective(node.fidelity);
     node.assume(pod.uid().clone(), requests);
-    Ok(DialectReservation {
+    Ok(NodeReservation {
         cpus: CpuSet::new(),
         amounts: TakenAmounts::new(),
         numa: NodeSet::EMPTY,
         detail: PlacementDetail::SchedulerPlugins { score },
-        undo: DialectUndo::SchedulerPlugins(pod.uid().clone()),
     })
 }
 

@@ -3,10 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    DialectReservation, DialectUndo, Evaluation, Fit, FitScore, NodeRejection, PodRequest,
-    VolcanoNode,
-};
+use super::{Evaluation, Fit, FitScore, NodeRejection, NodeReservation, PodRequest, VolcanoNode};
 use crate::cluster::place::PlacementDetail;
 use crate::volcano::predicate::{Misfit, TaskAllocation, simulate};
 use crate::volcano::score::span;
@@ -36,12 +33,8 @@ pub(super) fn evaluate(node: &VolcanoNode, request: &PodRequest) -> Evaluation {
 pub(super) fn reserve(
     node: &mut VolcanoNode,
     request: &PodRequest,
-) -> Result<DialectReservation, NodeRejection> {
+) -> Result<NodeReservation, NodeRejection> {
     let decision = chosen(node, request).map_err(NodeRejection::Volcano)?;
-    let undo = DialectUndo::Volcano {
-        free: node.free.clone(),
-        amounts: node.amounts.clone(),
-    };
     let detail = match &decision {
         Some(grant) => PlacementDetail::Volcano(by_node(node, &grant.cpus)),
         None => PlacementDetail::Nothing,
@@ -51,12 +44,11 @@ pub(super) fn reserve(
         *free -= &cpus;
     }
     node.amounts.subtract(&amounts);
-    Ok(DialectReservation {
+    Ok(NodeReservation {
         numa: nodes_of(node, &cpus),
         cpus,
         amounts,
         detail,
-        undo,
     })
 }
 

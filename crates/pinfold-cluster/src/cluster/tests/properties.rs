@@ -10,7 +10,6 @@ use super::*;
 enum Step {
     Place(u32),
     PlaceOn(u32, usize),
-    Gang(Vec<u32>),
     Remove(usize),
     /// Replaces a node by an empty one.
     Replace(usize),
@@ -20,9 +19,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => (1_u32..6).prop_map(Step::Place),
+        6 => (1_u32..6).prop_map(Step::Place),
         2 => (1_u32..6, 0_usize..8).prop_map(|(size, node)| Step::PlaceOn(size, node)),
-        2 => proptest::collection::vec(1_u32..6, 1..8).prop_map(Step::Gang),
         3 => any::<usize>().prop_map(Step::Remove),
         1 => (0_usize..8).prop_map(Step::Replace),
         2 => (any::<usize>(), 1_u32..6).prop_map(|(pod, size)| Step::Evaluate(pod, size)),
@@ -124,15 +122,6 @@ impl History {
                     prop_assert_eq!(fit.numa, placed.numa);
                 }
                 self.record(placed);
-            }
-            Step::Gang(sizes) => {
-                let requests: Vec<PodRequest> =
-                    sizes.iter().map(|&size| self.request(size)).collect();
-                let before = self.cluster.clone();
-                match self.cluster.place_all(&requests) {
-                    Ok(placements) => self.record(placements),
-                    Err(_) => prop_assert!(self.cluster == before, "a failed gang changes nothing"),
-                }
             }
             Step::Remove(at) => {
                 if let Some(pod) = self.pick(*at) {

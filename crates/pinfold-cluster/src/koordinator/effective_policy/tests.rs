@@ -111,7 +111,7 @@ fn the_strategy_comes_from_the_label_then_the_kubelet_then_the_scheduler() {
         }
         let expected = match fidelity {
             Fidelity::Exact => NumaStrategy::LeastAllocated,
-            Fidelity::Sound => NumaStrategy::DistributeEvenly,
+            _ => NumaStrategy::DistributeEvenly,
         };
         assert_eq!(strategy(&node, &args, fidelity), expected);
         node.strategy = Some(AllocateStrategy::MostAllocated);

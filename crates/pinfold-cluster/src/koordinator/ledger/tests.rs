@@ -71,7 +71,7 @@ fn exact_mode_amplifies_bound_cpus_only_on_numa_nodes_with_a_record() {
         ledger.release(&"released".into());
         let after = match fidelity {
             Fidelity::Exact => Some(2000),
-            Fidelity::Sound => Some(4000),
+            _ => Some(4000),
         };
         assert_eq!(cpu(&ledger), after, "{fidelity:?}");
     }

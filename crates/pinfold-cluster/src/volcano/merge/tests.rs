@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use pinfold_core::hint::Component;
+use pinfold_core::hint::{Component, Threshold};
 use pinfold_core::name::ResourceName;
 
 fn nodes(bits: u64) -> NodeSet {

@@ -12,7 +12,9 @@ use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
 use crate::hint::{ProviderHints, ResourceHints};
 use crate::pod::Pod;
+use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
+use crate::settings::CpuManagerPolicy;
 
 const FULL: CpuOptions = CpuOptions {
     full_pcpus_only: true,
@@ -319,16 +321,16 @@ fn a_saved_state_must_match_the_machine() {
 #[test]
 fn a_configuration_is_rejected_with_the_kubelets_message() {
     let machine = Arc::new(even(1, 1, 4, 2));
-    let rejection = |name: &str, option: Option<&str>, reserved: Option<i64>, named: &str| {
+    let rejection = |policy, option: Option<&str>, reserved: Option<i64>, named: &str| {
         let row = |name: &str| (name.to_owned(), "true".to_owned());
         let quantity = reserved.map(Quantity::from);
         let config = CpuConfig {
-            policy: name,
+            policy,
             options: &option.map(row).into_iter().collect(),
             gates: OptionGates::default(),
             reserved: quantity.as_ref(),
             reserved_cpus: CpuList::parse(named).unwrap(),
-            topology_policy: "none",
+            topology_policy: TopologyPolicy::None,
             pod_level: PodLevel::Ignored,
             fidelity: Fidelity::Sound,
         };
@@ -338,44 +340,40 @@ fn a_configuration_is_rejected_with_the_kubelets_message() {
     };
     for (found, expected) in [
         (
-            rejection("nope", None, None, ""),
-            "unknown policy: \"nope\"",
-        ),
-        (
-            rejection("none", Some("full-pcpus-only"), None, ""),
+            rejection(CpuManagerPolicy::None, Some("full-pcpus-only"), None, ""),
             "new none policy error: None policy: \
              received unsupported options=map[full-pcpus-only:true]",
         ),
         (
-            rejection("static", None, None, ""),
+            rejection(CpuManagerPolicy::Static, None, None, ""),
             "[cpumanager] unable to determine reserved CPU resources for static policy",
         ),
         (
-            rejection("static", None, Some(0), ""),
+            rejection(CpuManagerPolicy::Static, None, Some(0), ""),
             "[cpumanager] the static policy requires \
              systemreserved.cpu + kubereserved.cpu to be greater than zero",
         ),
         (
-            rejection("static", Some("bogus"), Some(1), ""),
+            rejection(CpuManagerPolicy::Static, Some("bogus"), Some(1), ""),
             "new static policy error: unknown CPU Manager Policy option: \"bogus\"",
         ),
         (
-            rejection("static", None, Some(100_000), ""),
+            rejection(CpuManagerPolicy::Static, None, Some(100_000), ""),
             "new static policy error: [cpumanager] unable to reserve the required amount of CPUs \
              (size of  did not equal 100000)",
         ),
         (
-            rejection("static", None, Some(1), "0-1"),
+            rejection(CpuManagerPolicy::Static, None, Some(1), "0-1"),
             "new static policy error: [cpumanager] unable to reserve the required amount of CPUs \
              (size of 0-1 did not equal 1)",
         ),
         (
-            rejection("static", None, Some(1), "9999"),
+            rejection(CpuManagerPolicy::Static, None, Some(1), "9999"),
             "new static policy error: [cpumanager] unable to build the reserved physical CPUs \
              from the reserved set: unknown CPU ID: 9999",
         ),
         (
-            rejection("static", None, Some(1), "99"),
+            rejection(CpuManagerPolicy::Static, None, Some(1), "99"),
             "new static policy error: [cpumanager] unable to build the reserved physical CPUs \
              from the reserved set: unknown CPU ID: 99",
         ),

@@ -10,6 +10,7 @@ use crate::machine::cpus::CpuTopology;
 use crate::machine::{Core, Machine, MachineParts, NumaNode};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
+use crate::policy::TopologyPolicy;
 
 /// One core: its socket, its L3 cache and its number of threads.
 pub(super) type CoreShape = (u32, Option<u32>, u32);
@@ -88,7 +89,7 @@ pub(super) fn policy(
             count: usize::try_from(reserved.len()).unwrap(),
             cpus: reserved,
         },
-        topology_policy: "restricted",
+        topology_policy: TopologyPolicy::Restricted,
         pod_level: PodLevel::Managed,
         fidelity,
     };

@@ -8,7 +8,9 @@ use crate::hint::ResourceHints;
 use crate::ledger::{Ledger, Rules};
 use crate::machine::{Machine, UniformMachine};
 use crate::node_set::NodeSet;
+use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
+use crate::settings::CpuManagerPolicy;
 use crate::settings::Settings;
 
 /// A provider that is not one of the kubelet's: it prefers NUMA node 1, and fails for containers named `never`.
@@ -73,8 +75,8 @@ fn ledger(providers: &'static [&'static dyn HintProvider]) -> Ledger {
     })
     .unwrap();
     let settings = Settings {
-        topology_policy: "restricted".into(),
-        cpu_policy: "static".into(),
+        topology_policy: TopologyPolicy::Restricted,
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
         ..Settings::default()
     };

@@ -189,26 +189,3 @@ fn an_amount_of_half_a_byte_is_rejected() {
     let rejected = bench.allocate(&requesting, "c", FREE_CHOICE);
     assert_eq!(rejected, Err(MemoryError::NotWholeBytes(NotWholeBytes)));
 }
-
-#[test]
-fn facts_contain_the_request_and_the_amounts_of_every_node() {
-    let mut bench = Bench::new(&[10, 10, 10], Fidelity::Sound);
-    bench.fill("wide", 12, &[0, 1]);
-    let requested = BTreeMap::from([(memory_resource(), 30)]);
-    let facts = MemoryFacts::new(&bench.state, &requested);
-    let [of_memory] = facts.resources.as_slice() else {
-        panic!("one type was requested");
-    };
-    assert_eq!(of_memory.requested, 30);
-    let rows = of_memory.nodes.iter();
-    let rows: Vec<_> = rows
-        .map(|row| (row.free, row.allocatable, row.group, row.in_use))
-        .collect();
-    let group = set(&[0, 1]);
-    let expected = [
-        (0, 10, group, true),
-        (8, 10, group, true),
-        (10, 10, set(&[2]), false),
-    ];
-    assert_eq!(rows, expected);
-}

@@ -26,7 +26,7 @@ fn reservations_must_name_known_nodes_and_add_up() {
     };
     let says = |node: &[(&str, &str)], rows: &[MemoryReservation]| {
         let made = MemoryPolicy::new(
-            "Static",
+            crate::settings::MemoryManagerPolicy::Static,
             &machine,
             &list(node),
             rows,

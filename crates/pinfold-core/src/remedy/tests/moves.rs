@@ -1,6 +1,7 @@
 //! Compares plans with brute force: every plan can be executed as written, and none moves fewer pods.
 
 use super::*;
+use crate::settings::MemoryManagerPolicy;
 
 /// Executes a plan as written. `None` if a pod is rejected on the way.
 pub(super) fn executed(ledger: &Ledger, pod: &Arc<Pod>, plan: &MovePlan) -> Option<Ledger> {
@@ -143,7 +144,7 @@ fn small_pod(dice: &mut Dice, uid: &str) -> Arc<Pod> {
 /// Two NUMA nodes with one free CPU each, and pods of one CPU on all others but the reserved one.
 fn fragmented(others: usize) -> Ledger {
     let mut settings = settings("single-numa-node");
-    settings.memory_policy = "None".into();
+    settings.memory_policy = MemoryManagerPolicy::None;
     let rules = Rules::new(
         Arc::new(machine(
             2,

@@ -10,6 +10,8 @@ use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::memory::MemoryReservation;
 use pinfold_core::node_set::NodeId;
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -127,13 +129,13 @@ fn a_report_is_sufficient_to_predict_the_kubelet() {
         ),
     ] {
         let settings = Settings {
-            topology_policy: policy.to_owned(),
-            topology_scope: scope.to_owned(),
+            topology_policy: policy.parse().expect("a policy"),
+            topology_scope: scope.parse().expect("a scope"),
             topology_options: options(&[("max-allowable-numa-nodes", "12")]),
-            cpu_policy: "static".to_owned(),
+            cpu_policy: CpuManagerPolicy::Static,
             cpu_options: options(&cpu_options),
             alpha_cpu_options: true,
-            memory_policy: "Static".to_owned(),
+            memory_policy: MemoryManagerPolicy::Static,
             reserved_cpu: Some("2".parse().expect("a quantity")),
             reserved_memory: vec![MemoryReservation {
                 numa_node: 1,

@@ -3,7 +3,9 @@
 use pinfold_core::machine::{Core, HugePages, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::occupancy::{DeviceUse, MemoryRow, Occupancy};
+use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
+use pinfold_core::settings::TopologyScope;
 
 use super::*;
 
@@ -68,8 +70,8 @@ fn a_node_reports_capacity_allocatable_and_available() {
         ..Occupancy::default()
     };
     let settings = Settings {
-        topology_policy: "single-numa-node".into(),
-        topology_scope: "pod".into(),
+        topology_policy: TopologyPolicy::SingleNumaNode,
+        topology_scope: TopologyScope::Pod,
         ..Settings::default()
     };
     let object = publish("worker-1", &machine(), &occupancy, &settings);

@@ -5,6 +5,7 @@ use pinfold_core::device::{DevicePool, NoPreference};
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::{Core, Machine, MachineParts, NumaNode};
 use pinfold_core::node_set::NodeId;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 use super::*;
@@ -36,7 +37,7 @@ fn empty_node() -> Ledger {
         offline: CpuSet::new(),
     });
     let settings = Settings {
-        cpu_policy: "static".into(),
+        cpu_policy: CpuManagerPolicy::Static,
         reserved_cpu: Some(Quantity::from(1)),
         ..Settings::default()
     };

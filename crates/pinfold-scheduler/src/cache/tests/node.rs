@@ -14,6 +14,8 @@ use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
+use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_core::settings::MemoryManagerPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
@@ -66,11 +68,11 @@ impl TestNode {
         let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
         let settings = Settings {
             fidelity: Fidelity::Exact,
-            topology_policy: policy.to_owned(),
-            topology_scope: scope.to_owned(),
-            cpu_policy: "static".to_owned(),
+            topology_policy: policy.parse().expect("a policy"),
+            topology_scope: scope.parse().expect("a scope"),
+            cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some(1.into()),
-            memory_policy: "Static".to_owned(),
+            memory_policy: MemoryManagerPolicy::Static,
             node_reservation: gib.clone(),
             reserved_memory: vec![MemoryReservation {
                 numa_node: 0,

@@ -171,32 +171,34 @@ fn nodes() -> impl Strategy<Value = Vec<NumaInfo>> {
 
 proptest! {
     #[test]
-    fn all_tasks_are_placed_without_conflict_or_none(
+    fn tasks_are_placed_without_conflict_and_a_rejected_one_changes_nothing(
         nodes in nodes(), requests in requests(), exact: bool,
     ) {
         let fidelity = if exact { Fidelity::Exact } else { Fidelity::Sound };
         let mut cluster = cluster(nodes, fidelity);
         let before = cluster.clone();
-        match cluster.place_all(&requests) {
-            Err(_) => prop_assert!(cluster == before),
-            Ok(placed) => {
-                prop_assert_eq!(placed.len(), requests.len());
-                for (name, _) in before.nodes() {
-                    // Free and assigned CPUs are disjoint, and their union is the initial free set.
-                    let mut sum = free(&cluster, name);
-                    for placement in placed.iter().filter(|placement| placement.node == *name) {
-                        prop_assert!(sum.is_disjoint(&placement.cpus));
-                        sum |= &placement.cpus;
-                    }
-                    prop_assert_eq!(sum, free(&before, name));
-                }
-                for request in &requests {
-                    cluster.remove(request.uid());
-                }
-                for (name, _) in before.nodes() {
-                    prop_assert_eq!(free(&cluster, name), free(&before, name));
-                }
+        let mut placed = Vec::new();
+        for request in &requests {
+            let unchanged = cluster.clone();
+            match cluster.place(request) {
+                Ok(placement) => placed.push(placement),
+                Err(_) => prop_assert!(cluster == unchanged),
             }
+        }
+        for (name, _) in before.nodes() {
+            // Free and assigned CPUs are disjoint, and their union is the initial free set.
+            let mut sum = free(&cluster, name);
+            for placement in placed.iter().filter(|placement| placement.node == *name) {
+                prop_assert!(sum.is_disjoint(&placement.cpus));
+                sum |= &placement.cpus;
+            }
+            prop_assert_eq!(sum, free(&before, name));
+        }
+        for request in &requests {
+            cluster.remove(request.uid());
+        }
+        for (name, _) in before.nodes() {
+            prop_assert_eq!(free(&cluster, name), free(&before, name));
         }
     }
 
