@@ -8,7 +8,7 @@ DESTDIR ?=
 PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
 BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster soak-filters
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -84,6 +84,9 @@ e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them 
 
 e2e-cluster: ## the scheduler extender with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
+
+soak-filters: ## random pods of a fresh seed: a real kube-scheduler and pinfold simulate agree (PINFOLD_E2E_FILTER_SEED repeats one)
+	PINFOLD_E2E_STORIES=filters PINFOLD_E2E_FILTER_SEED=$${PINFOLD_E2E_FILTER_SEED:-fresh} $(CARGO) run --quiet -p e2e -- cluster
 
 bench-agent: ## 250 containers at once and ten minutes of coming and going with the node agent (root); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- agent-bench

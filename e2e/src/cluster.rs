@@ -9,9 +9,11 @@
 //!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold-agent
 //! ```
 
+mod admission;
 mod dialects;
 mod extender;
 mod faults;
+mod filters;
 mod kubelets;
 mod machines;
 mod node;
@@ -162,6 +164,10 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
         real::run(report, stage, [STOCK, OURS]);
         Ok(())
     });
+    story(report, "filters", |report| {
+        filters::run(report, stage, STOCK)
+    });
+    story(report, "admission", |report| admission::run(report, stage));
     story(report, "scale", |report| {
         drop(extender);
         let measured = scale::measure(stage, &program, SMALL, &[Queries::Unlimited])?;

@@ -4,6 +4,7 @@
 //! ```text
 //! kube-scheduler      NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts: the first one that fails
 //!                     NodeResourcesFit: every resource that is short         ─► Unschedulable, the pod stays Pending
+//!                     PodTopologySpread, InterPodAffinity: the first one that fails
 //! kubelet, managers   device, CPU and memory manager (pinfold-core)          ─► TopologyAffinityError and the like
 //! kubelet, predicates the pod's operating system                             ─► PodOSNotSupported
 //!                     pods, cpu, memory, ephemeral-storage, other resources  ─► OutOfcpu and the like
@@ -28,14 +29,19 @@ use pinfold_core::demand::effective_requests;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 
+use self::cluster_pods::PodClass;
 use crate::pod::{PodObject, is_extended};
 use crate::scheduling_constraints::{NodeConstraints, PodConstraints, UsedPorts};
 
 mod allocatable;
+mod cluster_pods;
+mod inter_pod_affinity;
 mod kubelet;
 mod scheduler;
+mod topology_spread;
 
 pub use allocatable::{NodeCapacity, PodLimits};
+pub use cluster_pods::{ClusterPods, PodFilters};
 pub use kubelet::{KubeletRejection, OutOf};
 pub use scheduler::{Unschedulable, unavailable};
 
@@ -58,6 +64,8 @@ pub struct AdmissionRequest {
     overhead: Amounts,
     os_label: Option<String>,
     is_critical: bool,
+    /// What filters about other pods read of it.
+    class: Arc<PodClass>,
 }
 
 impl AdmissionRequest {
@@ -71,6 +79,12 @@ impl AdmissionRequest {
             os_label: pod.meta.labels.get(OS_LABEL).cloned(),
             overhead: Amounts::of(&pod.overhead),
             requests: Amounts::new(),
+            class: Arc::new(PodClass {
+                namespace: pod.meta.namespace.clone(),
+                labels: pod.meta.labels.clone(),
+                terminating: pod.constraints.terminating,
+                terms: (pod.constraints.pod_terms).completed(&pod.meta.namespace, &pod.meta.labels),
+            }),
         };
         request.with_resources_of(&pod.pod)
     }
@@ -170,6 +184,9 @@ impl AdmissionNode {
     #[must_use]
     pub fn not_simulated(&self, pod: &AdmissionRequest) -> Vec<&'static str> {
         let mut found = pod.constraints.unchecked_fields.clone();
+        if self.constraints.is_none() {
+            found.extend(pod.constraints.pod_terms.fields());
+        }
         if self.constraints.is_none() && !pod.constraints.selector.is_empty() {
             found.push("node selector and affinity (no Node object)");
         }

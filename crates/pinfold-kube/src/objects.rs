@@ -1,10 +1,14 @@
 //! [`ClusterObjects`]: nodes, their reports and pods from files with objects of several kinds.
 
+use std::collections::BTreeMap;
+
 use crate::diagnostic::{Diagnostic, DiagnosticReport, Diagnostics, WithWarnings};
 use crate::manifest::{self, Document};
+use crate::meta::ObjectMeta;
 use crate::node::NodeObject;
 use crate::node_resource_topology::{self, NodeResourceTopology};
 use crate::pod::{self, KindCounts, PodObject};
+use crate::scheduling_constraints::Labels;
 use crate::volcano::{self, Numatopology};
 
 /// The objects of a file, by kind.
@@ -18,6 +22,8 @@ pub struct ClusterObjects {
     pub numatopologies: Vec<Numatopology>,
     /// Pods, with one entry per replica.
     pub pods: Vec<PodObject>,
+    /// The labels of namespaces.
+    pub namespaces: BTreeMap<String, Labels>,
     /// All other objects.
     pub without_pods: KindCounts,
 }
@@ -38,6 +44,11 @@ impl ClusterObjects {
                 let read = Numatopology::read(document);
                 self.numatopologies.extend(report.take(read));
             }
+            "Namespace" if document.api_version() == "v1" => {
+                if let Some(meta) = ObjectMeta::read_cluster_scoped(document, report) {
+                    self.namespaces.insert(meta.name, meta.labels);
+                }
+            }
             _ => {
                 if let Some(found) = report.take(pod::objects_of(document)) {
                     self.pods.extend(found.pods);
@@ -53,6 +64,7 @@ impl ClusterObjects {
         self.topologies.extend(others.topologies);
         self.numatopologies.extend(others.numatopologies);
         self.pods.extend(others.pods);
+        self.namespaces.extend(others.namespaces);
         self.without_pods.append(others.without_pods);
     }
 }

@@ -1,8 +1,9 @@
 //! Scheduling constraints other than resources: cordons, node names, taints, selectors, host ports.
 //!
 //! kube-scheduler checks these before resources. [`NodeConstraints::mismatch`] repeats its filters `NodeUnschedulable`,
-//! `NodeName`, `TaintToleration`, `NodeAffinity` and `NodePorts`, in this order; the constraints that are not checked
-//! are listed in [`PodConstraints::unchecked_fields`].
+//! `NodeName`, `TaintToleration`, `NodeAffinity` and `NodePorts`, in this order. What a pod requires of other pods
+//! ([`PodTerms`]) needs all nodes: see [`ClusterPods`](crate::admission::ClusterPods). The constraints that are not
+//! checked are listed in [`PodConstraints::unchecked_fields`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,15 +16,19 @@ use crate::pod::PodPhase;
 use crate::pod::mirror::MIRROR;
 
 mod host_ports;
+mod label_selector;
+mod pod_terms;
 mod selector;
 
 pub use host_ports::{HostPort, UsedPorts};
+pub use label_selector::{LabelSelector, Labels};
+pub use pod_terms::{AffinityTerm, PodTerms, SpreadConstraint};
 pub use selector::Selector;
 
 /// The taint of a cordoned node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// The effect of a taint that keeps new pods away.
-const NO_SCHEDULE: &str = "NoSchedule";
+pub(crate) const NO_SCHEDULE: &str = "NoSchedule";
 /// The effect of a taint that also evicts running pods.
 pub(crate) const NO_EXECUTE: &str = "NoExecute";
 
@@ -36,6 +41,8 @@ pub struct PodConstraints {
     pub node_name: Option<String>,
     /// The taints it tolerates.
     pub tolerations: Vec<Toleration>,
+    /// What it requires of other pods.
+    pub pod_terms: PodTerms,
     /// The ports of the host that its app containers and sidecars use.
     pub host_ports: Vec<HostPort>,
     /// The operating system it is for (`spec.os.name`).
@@ -52,7 +59,7 @@ pub struct PodConstraints {
     pub immovable: bool,
     /// The scheduler's last message about it.
     pub scheduler_message: Option<String>,
-    /// Fields of its spec that kube-scheduler checks and [`NodeConstraints::mismatch`] does not.
+    /// Fields of its spec that kube-scheduler checks and this crate does not.
     pub unchecked_fields: Vec<&'static str>,
 }
 
@@ -106,6 +113,20 @@ pub enum NodeMismatch {
     NotSelected,
     /// A host port of the pod is in use on the node.
     HostPort(HostPort),
+    /// The pod selects nodes by name, and this is none of them.
+    OtherName,
+    /// The pod selects nodes by names that contradict each other.
+    ConflictingNames,
+    /// The node lacks a label that the pod is spread by.
+    SpreadLabel,
+    /// The node's domain would have too many pods for a topology spread constraint.
+    Spread,
+    /// No pod that the pod's affinity requires is in the node's domain.
+    PodAffinity,
+    /// A pod that the pod's anti-affinity forbids is in the node's domain.
+    PodAntiAffinity,
+    /// The anti-affinity of a pod in the node's domain forbids the pod.
+    ExistingAntiAffinity,
 }
 
 impl NodeMismatch {
@@ -120,6 +141,17 @@ impl NodeMismatch {
             NodeMismatch::HostPort(_) => {
                 "node(s) didn't have free ports for the requested pod ports"
             }
+            NodeMismatch::OtherName => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            NodeMismatch::ConflictingNames => "pod affinity terms conflict",
+            NodeMismatch::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            NodeMismatch::Spread => "node(s) didn't match pod topology spread constraints",
+            NodeMismatch::PodAffinity => "node(s) didn't match pod affinity rules",
+            NodeMismatch::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            NodeMismatch::ExistingAntiAffinity => {
+                "node(s) didn't satisfy existing pods anti-affinity rules"
+            }
         }
     }
 }
@@ -131,9 +163,7 @@ impl fmt::Display for NodeMismatch {
         match self {
             NodeMismatch::Taint(taint) => write!(f, " ({taint})"),
             NodeMismatch::HostPort(port) => write!(f, " ({port})"),
-            NodeMismatch::Unschedulable | NodeMismatch::OtherNode | NodeMismatch::NotSelected => {
-                Ok(())
-            }
+            _ => Ok(()),
         }
     }
 }
@@ -209,6 +239,7 @@ impl PodConstraints {
                 || owned_by("Node")
                 || document.kind() == "DaemonSet",
             scheduler_message: status.and_then(|status| scheduler_message(&status, report)),
+            pod_terms: PodTerms::read(spec, report),
             unchecked_fields: unchecked_fields(spec, report),
         }
     }
@@ -262,6 +293,14 @@ impl NodeConstraints {
             value: String::new(),
             effect: NO_SCHEDULE.to_owned(),
         };
+        if let Some(names) = pod.selector.node_names() {
+            if names.is_empty() {
+                return Some(NodeMismatch::ConflictingNames);
+            }
+            if !names.contains(&self.name) {
+                return Some(NodeMismatch::OtherName);
+            }
+        }
         if self.unschedulable && !pod.tolerates(&cordon) {
             return Some(NodeMismatch::Unschedulable);
         }
@@ -325,27 +364,7 @@ fn scheduler_message(status: &FieldRef<'_>, report: &mut DiagnosticReport) -> Op
 /// The fields of the spec that kube-scheduler checks and this crate does not. Preferences are left out: they exclude no
 /// node.
 fn unchecked_fields(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<&'static str> {
-    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let mut found = Vec::new();
-    let affinity = spec.get("affinity");
-    for (key, name) in [
-        ("podAffinity", "pod affinity"),
-        ("podAntiAffinity", "pod anti-affinity"),
-    ] {
-        let terms = affinity
-            .as_ref()
-            .and_then(|own| own.get(key)?.get(REQUIRED));
-        if terms.is_some() {
-            found.push(name);
-        }
-    }
-    let spread = spec.get_list("topologySpreadConstraints", "a list", report);
-    let is_soft = |one: &FieldRef<'_>| {
-        (one.get("whenUnsatisfiable")).is_some_and(|own| own.is_text("ScheduleAnyway"))
-    };
-    if !spread.iter().all(is_soft) {
-        found.push("topology spread constraints");
-    }
     let volumes = spec.get_list("volumes", "a list", report);
     let claims = ["persistentVolumeClaim", "ephemeral"];
     if (volumes.iter()).any(|volume| claims.iter().any(|key| volume.get(key).is_some())) {

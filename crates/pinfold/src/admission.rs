@@ -121,6 +121,14 @@ pub(crate) struct NotSimulated {
 }
 
 impl NotSimulated {
+    /// The labels of namespaces, which terms of these pods read; `None` if there are no such pods.
+    pub(crate) fn of_namespaces(pods: Vec<String>) -> Option<Self> {
+        (!pods.is_empty()).then_some(Self {
+            what: "labels of namespaces (no Namespace object)",
+            pods,
+        })
+    }
+
     /// The state files of a kubelet list only pods with exclusive CPUs, memory or devices.
     pub(crate) fn of_state_files() -> Self {
         Self {

@@ -9,7 +9,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
-use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest, ClusterPods};
 use pinfold_kube::cluster::{self, DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostics;
@@ -31,8 +31,10 @@ use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
 
 mod place;
+mod status;
 
 pub(crate) use place::{NodeReason, NotPlaced};
+pub(crate) use status::RejectedStatus;
 
 /// The most errors that are reported about the objects of a file.
 const MAX_ERRORS: usize = 50;
@@ -47,6 +49,8 @@ pub(crate) struct SimulatedCluster {
     pub(crate) dialects: BTreeSet<DialectName>,
     /// The constraints and the sums of the nodes, by name.
     pub(crate) sums: BTreeMap<NodeName, AdmissionNode>,
+    /// The pods of the nodes, for the filters about other pods.
+    pub(crate) pods: ClusterPods,
     /// The names of all pods by uid.
     pub(crate) names: BTreeMap<PodUid, String>,
     /// Pods of the nodes' files that are not bound to a node.
@@ -157,6 +161,7 @@ impl ClusterFiles {
             cluster: Cluster::new().with_volcano_weight(self.scheduler.volcano_weight),
             dialects: BTreeSet::new(),
             sums: BTreeMap::new(),
+            pods: ClusterPods::new(self.objects.namespaces.clone()),
             has_objects: !self.sources.is_empty(),
             counted: 0,
         };
@@ -167,6 +172,7 @@ impl ClusterFiles {
             cluster,
             dialects,
             sums,
+            pods: running,
             counted,
             ..
         } = builder;
@@ -191,6 +197,7 @@ impl ClusterFiles {
             reading,
             dialects,
             sums,
+            pods: running,
             names: names.collect(),
             pending: pods
                 .filter(|pod| pod.node_name.is_none())
@@ -257,6 +264,7 @@ struct ClusterBuilder<'a> {
     cluster: Cluster,
     dialects: BTreeSet<DialectName>,
     sums: BTreeMap<NodeName, AdmissionNode>,
+    pods: ClusterPods,
     /// Whether the nodes have objects with labels and taints.
     has_objects: bool,
     /// The kubelets whose reports count CPUs instead of listing them.
@@ -280,13 +288,14 @@ impl ClusterBuilder<'_> {
             }
         };
         self.dialects.insert(dialect);
-        self.sums.insert(name.clone(), self.sums_of(found, &member));
+        let sums = self.sums_of(found, &member);
+        self.sums.insert(name.clone(), sums);
         self.cluster.insert(name, member);
         Ok(())
     }
 
     /// The constraints of a node, and the requests and host ports of its pods.
-    fn sums_of(&self, found: &NodeSources<'_>, member: &ClusterNode) -> AdmissionNode {
+    fn sums_of(&mut self, found: &NodeSources<'_>, member: &ClusterNode) -> AdmissionNode {
         let constraints = self.has_objects.then(|| NodeConstraints::of(found.node));
         let mut sums = AdmissionNode::new(constraints, member.allocatable().clone());
         // The ledger of a kubelet like the machine has no pod that the kubelet rejects.
@@ -296,7 +305,9 @@ impl ClusterBuilder<'_> {
         };
         for pod in &found.pods {
             if ledger.is_none_or(|ledger| ledger.contains_key(&pod.pod.uid)) {
-                sums.add(&pod.pod.uid, &AdmissionRequest::of(pod));
+                let request = AdmissionRequest::of(pod);
+                sums.add(&pod.pod.uid, &request);
+                self.pods.add(&found.node.name(), &pod.pod.uid, &request);
             }
         }
         sums

@@ -19,6 +19,9 @@ use crate::report::{equal, say};
 
 const SCRIPT: &str = include_str!("../../scripts/node.sh");
 
+/// The most pods in [`Mode::Admission`].
+const MOST_PODS: u32 = 20;
+
 /// Who pins on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -26,6 +29,18 @@ pub(crate) enum Mode {
     Kubelet,
     /// The agent, through the runtime; the kubelet's managers are off.
     Agent,
+    /// As [`Mode::Kubelet`], with hugepages, few pods, and static pods from this port of the host.
+    Admission(u16),
+}
+
+impl Mode {
+    /// More for the kernel's command line.
+    fn kernel_options(self) -> &'static str {
+        match self {
+            Mode::Kubelet | Mode::Agent => "",
+            Mode::Admission(_) => "hugepages=64",
+        }
+    }
 }
 
 /// A real node. It is switched off with this.
@@ -60,7 +75,7 @@ impl RealNode {
             name,
             hardware: machine(),
             kernel: None,
-            kernel_options: "",
+            kernel_options: mode.kernel_options(),
         };
         say(format_args!("switching {name} on"));
         let server = guest.serve(&load, SCRIPT)?;
@@ -213,7 +228,8 @@ fn rules() -> Value {
     })
 }
 
-fn kubelet_configuration(mode: Mode) -> Value {
+/// The configuration of the node's kubelet.
+pub(crate) fn kubelet_configuration(mode: Mode) -> Value {
     let mut config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
         "authentication": {
@@ -234,9 +250,14 @@ fn kubelet_configuration(mode: Mode) -> Value {
         // Emulated machines take their time for everything.
         "runtimeRequestTimeout": "5m",
     });
-    if mode == Mode::Kubelet {
+    if mode != Mode::Agent {
         config["cpuManagerPolicy"] = "static".into();
         config["topologyManagerPolicy"] = "single-numa-node".into();
+    }
+    if let Mode::Admission(port) = mode {
+        config["maxPods"] = MOST_PODS.into();
+        config["staticPodURL"] = format!("http://10.0.2.2:{port}/").into();
+        config["httpCheckFrequency"] = "1s".into();
     }
     config
 }
@@ -250,7 +271,7 @@ fn agent_configuration(name: &str, mode: Mode) -> Value {
         "metrics": { "listen": "none" },
     });
     match mode {
-        Mode::Kubelet => {
+        Mode::Kubelet | Mode::Admission(_) => {
             config["mode"] = "mirror".into();
             config["runtime"] = json!({ "nriSocket": "none" });
         }

@@ -1,15 +1,19 @@
 //! [`ClusterState`]: the nodes and pods of a cluster at one moment, from the API server or from files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::{Cluster, NodeView, PodRequest};
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::admission::{AdmissionNode, AdmissionRequest, ClusterPods};
 use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::inventory::Inventory;
+use pinfold_kube::node::NodeObject;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints, UsedPorts};
+use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
 
 use super::live::{self, ListedObjects, PodName};
@@ -189,26 +193,56 @@ impl ClusterState {
         constraints
     }
 
-    /// The nodes that a pod's selector, affinity, tolerations or host ports exclude, with the reason.
+    /// The nodes that a pod's constraints exclude, with the reason: selector, tolerations, host ports, and the pods around
+    /// it.
     pub(super) fn excluded_nodes(
         &self,
         uid: &PodUid,
         constraints: &PodConstraints,
     ) -> BTreeMap<NodeName, NodeMismatch> {
-        let mut used: BTreeMap<&str, UsedPorts> = BTreeMap::new();
-        for pod in &self.inventory.objects.pods {
-            if let Some(node) = pod.node_name.as_ref().filter(|_| pod.pod.uid != *uid) {
-                let ports = used.entry(node).or_default();
-                ports.add(&pod.pod.uid, &pod.constraints.host_ports);
-            }
-        }
-        let none = UsedPorts::default();
-        let nodes = self.inventory.nodes.iter();
-        let excluded = nodes.filter_map(|(name, node)| {
-            let used = used.get(name.as_str()).unwrap_or(&none);
-            Some((name.as_str().into(), node.mismatch(constraints, used)?))
+        let objects = &self.inventory.objects;
+        let Some(pod) = objects.pods.iter().find(|pod| pod.pod.uid == *uid) else {
+            return BTreeMap::new();
+        };
+        let pod = AdmissionRequest::of(&PodObject {
+            constraints: Arc::new(constraints.clone()),
+            ..pod.clone()
+        });
+        let (nodes, pods) = self.admission_nodes(uid);
+        let filters = pods.prepare(&pod, &nodes);
+        let excluded = nodes.iter().filter_map(|(name, node)| {
+            let mismatch = filters.first_mismatch(node, &pod)?;
+            Some((name.clone(), mismatch))
         });
         excluded.collect()
+    }
+
+    /// The nodes that have objects, with all bound pods but one.
+    fn admission_nodes(
+        &self,
+        without: &PodUid,
+    ) -> (BTreeMap<NodeName, AdmissionNode>, ClusterPods) {
+        let objects = &self.inventory.objects;
+        let node = |object: &NodeObject| {
+            let constraints = self.inventory.nodes.get(&object.meta.name)?;
+            let allocatable = Amounts::of(&object.allocatable);
+            let node = AdmissionNode::new(Some(constraints.clone()), allocatable);
+            Some((object.name(), node))
+        };
+        let mut nodes: BTreeMap<NodeName, AdmissionNode> =
+            objects.nodes.iter().filter_map(node).collect();
+        let mut pods = ClusterPods::new(objects.namespaces.clone());
+        for pod in objects.pods.iter().filter(|pod| pod.pod.uid != *without) {
+            let Some(name) = pod.node_name.as_deref().map(NodeName::from) else {
+                continue;
+            };
+            let request = AdmissionRequest::of(pod);
+            if let Some(node) = nodes.get_mut(&name) {
+                node.add(&pod.pod.uid, &request);
+            }
+            pods.add(&name, &pod.pod.uid, &request);
+        }
+        (nodes, pods)
     }
 
     /// The request of a pod as the deciding program reads it.

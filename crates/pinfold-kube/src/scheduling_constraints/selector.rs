@@ -1,6 +1,6 @@
 //! [`Selector`]: a pod's `nodeSelector` and the required part of its node affinity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
@@ -12,6 +12,8 @@ pub struct Selector {
     labels: BTreeMap<String, String>,
     /// At least one of these terms must match; `None` if there are none.
     any_of: Option<Vec<Term>>,
+    /// The only nodes that can match, if every term names nodes.
+    names: Option<BTreeSet<String>>,
 }
 
 /// All requirements must match. An empty term never matches.
@@ -21,9 +23,10 @@ struct Term {
     names: Vec<Requirement>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    key: String,
+/// A requirement on one label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Requirement {
+    pub(super) key: String,
     operator: String,
     values: Vec<String>,
 }
@@ -42,10 +45,18 @@ impl Selector {
             .and_then(|affinity| affinity.get("requiredDuringSchedulingIgnoredDuringExecution"));
         let terms =
             required.map(|required| required.get_list("nodeSelectorTerms", "a list", report));
+        let terms: Option<Vec<Term>> =
+            terms.map(|terms| terms.iter().map(|term| read(term, report)).collect());
         Self {
             labels: labels.into_iter().collect(),
-            any_of: terms.map(|terms| terms.iter().map(|term| read(term, report)).collect()),
+            names: terms.as_deref().and_then(node_names),
+            any_of: terms,
         }
+    }
+
+    /// The nodes that the terms name, if each of them names nodes: kube-scheduler looks at no others.
+    pub(super) fn node_names(&self) -> Option<&BTreeSet<String>> {
+        self.names.as_ref()
     }
 
     /// Whether every node is selected.
@@ -77,18 +88,28 @@ impl Selector {
     }
 }
 
+/// The names in the terms; `None` if there is no term, or one that names no nodes. Mirrors `NodeAffinity.PreFilter`.
+fn node_names(terms: &[Term]) -> Option<BTreeSet<String>> {
+    let names_of = |term: &Term| {
+        let named = term.names.iter();
+        let named = named.filter(|one| one.key == "metadata.name" && one.operator == "In");
+        let sets = named.map(|one| one.values.iter().cloned().collect::<BTreeSet<String>>());
+        sets.reduce(|one, other| &one & &other)
+    };
+    let mut all = BTreeSet::new();
+    for term in terms {
+        all.extend(names_of(term)?);
+    }
+    (!terms.is_empty()).then_some(all)
+}
+
 fn read(term: &FieldRef<'_>, report: &mut DiagnosticReport) -> Term {
     let mut list = |key: &str| {
         let places = term.get_list(key, "a list", report);
-        let one = |field: &FieldRef<'_>| Requirement {
-            key: text(field, "key", report),
-            operator: text(field, "operator", report),
-            values: (field.get_list("values", "a list", report).iter())
-                .filter_map(|value| value.text("text", report))
-                .map(str::to_owned)
-                .collect(),
-        };
-        places.iter().map(one).collect()
+        places
+            .iter()
+            .map(|field| Requirement::read(field, report))
+            .collect()
     };
     Term {
         labels: list("matchExpressions"),
@@ -104,8 +125,28 @@ fn text(field: &FieldRef<'_>, key: &str, report: &mut DiagnosticReport) -> Strin
 }
 
 impl Requirement {
+    /// A requirement with one value.
+    pub(super) fn new(key: &str, operator: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: vec![value.to_owned()],
+        }
+    }
+
+    pub(super) fn read(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Self {
+        Self {
+            key: text(field, "key", report),
+            operator: text(field, "operator", report),
+            values: (field.get_list("values", "a list", report).iter())
+                .filter_map(|value| value.text("text", report))
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
     /// Whether the requirement matches a node's value, if it has one.
-    fn matches_value(&self, found: Option<&str>) -> bool {
+    pub(super) fn matches_value(&self, found: Option<&str>) -> bool {
         let listed = || found.is_some_and(|found| self.values.iter().any(|value| value == found));
         let compared = || {
             let found: i64 = found?.parse().ok()?;

@@ -207,10 +207,40 @@ fn only_requirements_are_listed_as_unchecked() {
         "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: []}}, \
          topologySpreadConstraints: [{whenUnsatisfiable: DoNotSchedule}], resourceClaims: [{name: gpu}]}",
     );
-    let expected = [
-        "pod anti-affinity",
-        "topology spread constraints",
-        "resource claims",
-    ];
-    assert_eq!(hard.unchecked_fields, expected);
+    assert_eq!(hard.unchecked_fields, ["resource claims"]);
+}
+
+#[test]
+fn kube_scheduler_looks_only_at_nodes_that_every_term_names() {
+    let affinity = |terms: &str| {
+        pod(&format!(
+            "{{affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
+             {{nodeSelectorTerms: [{terms}]}}}}}}}}"
+        ))
+    };
+    let named = |names: &str| {
+        format!("{{matchFields: [{{key: metadata.name, operator: In, values: [{names}]}}]}}")
+    };
+    let node = NodeConstraints {
+        name: "one".to_owned(),
+        unschedulable: true,
+        ..NodeConstraints::default()
+    };
+    let mismatch = |terms: &str| node.mismatch(&affinity(terms), &UsedPorts::default());
+    assert_eq!(
+        mismatch(&named("two, three")),
+        Some(NodeMismatch::OtherName)
+    );
+    assert_eq!(
+        mismatch(&named("two, one")),
+        Some(NodeMismatch::Unschedulable)
+    );
+    let any = format!(
+        "{}, {{matchExpressions: [{{key: a, operator: Exists}}]}}",
+        named("two")
+    );
+    assert_eq!(mismatch(&any), Some(NodeMismatch::Unschedulable));
+    let both = "{matchFields: [{key: metadata.name, operator: In, values: [one]}, \
+                {key: metadata.name, operator: In, values: [two]}]}";
+    assert_eq!(mismatch(both), Some(NodeMismatch::ConflictingNames));
 }

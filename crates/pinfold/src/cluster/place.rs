@@ -85,13 +85,27 @@ impl NodeReason {
         }
     }
 
+    /// kube-scheduler's message, if its default filters exclude every node.
+    pub(super) fn unavailable(rejections: &[(NodeName, NodeReason)]) -> Option<String> {
+        let counted = rejections.iter().map(|(_, reason)| reason.counted());
+        let counted: Vec<Vec<String>> = counted.collect::<Option<_>>()?;
+        if let [
+            (_, NodeReason::Filter(mismatch @ NodeMismatch::ConflictingNames)),
+            ..,
+        ] = rejections
+        {
+            let (nodes, text) = (rejections.len(), mismatch.scheduler_text());
+            return Some(format!("0/{nodes} nodes are available: {text}."));
+        }
+        (!counted.is_empty()).then(|| unavailable(counted))
+    }
+
     /// kube-scheduler's message with the largest amounts that are left, if its default filters exclude every node.
     pub(crate) fn pending(rejections: &[(NodeName, NodeReason)]) -> Option<String> {
         if let Some((_, NodeReason::Gated(_))) = rejections.first() {
             return Some(format!("Pending: {}", rejections[0].1));
         }
-        let counted = rejections.iter().map(|(_, reason)| reason.counted());
-        let counted: Vec<Vec<String>> = counted.collect::<Option<_>>()?;
+        let message = Self::unavailable(rejections)?;
         let mut most: BTreeMap<&ResourceName, Shortage> = BTreeMap::new();
         for (_, reason) in rejections {
             let NodeReason::Rules(NodeRejection::Insufficient(short)) = reason else {
@@ -112,7 +126,6 @@ impl NodeReason {
                 }
             })
             .collect();
-        let message = unavailable(counted);
         Some(match amounts.is_empty() {
             true => format!("Pending: {message}"),
             false => format!("Pending: {message} ({})", amounts.join("; ")),
@@ -125,6 +138,7 @@ impl SimulatedCluster {
     /// predicates if the pod is bound.
     pub(crate) fn excluded(&self, pod: &AdmissionRequest) -> BTreeMap<NodeName, NodeReason> {
         let gates = &pod.constraints.scheduling_gates;
+        let other_pods = self.pods.prepare(pod, &self.sums);
         let reason = |name: &NodeName| {
             let node = self.sums.get(name)?;
             if let Some(bound) = &pod.constraints.node_name {
@@ -133,10 +147,11 @@ impl SimulatedCluster {
                     false => Some(NodeReason::Filter(NodeMismatch::OtherNode)),
                 };
             }
-            match gates.is_empty() {
-                true => node.mismatch(pod).map(NodeReason::Filter),
-                false => Some(NodeReason::Gated(gates.clone())),
+            if !gates.is_empty() {
+                return Some(NodeReason::Gated(gates.clone()));
             }
+            let mismatch = other_pods.first_mismatch(node, pod);
+            mismatch.map(NodeReason::Filter)
         };
         let names = self.cluster.nodes().map(|(name, _)| name);
         names
@@ -246,6 +261,7 @@ impl SimulatedCluster {
         if let Some(sums) = self.sums.get_mut(&node) {
             sums.remove(pod);
         }
+        self.pods.remove(pod);
         Some(node)
     }
 
@@ -253,6 +269,7 @@ impl SimulatedCluster {
         if let Some(sums) = self.sums.get_mut(node) {
             sums.add(uid, pod);
         }
+        self.pods.add(node, uid, pod);
     }
 
     /// Binds the pods that name no node to the only node of the cluster.
@@ -285,7 +302,13 @@ impl SimulatedCluster {
             return Vec::new();
         };
         let names = pods.iter().map(|pod| pod.pod.name.as_str());
-        not_simulated(node, names.zip(&requests))
+        let mut found = not_simulated(node, names.zip(&requests));
+        if !self.pods.knows_namespaces() {
+            let terms = |pod: &&PodObject| pod.constraints.pod_terms.reads_namespace_labels();
+            let named = pods.iter().filter(terms).map(|pod| pod.pod.name.clone());
+            found.extend(NotSimulated::of_namespaces(named.collect()));
+        }
+        found
     }
 }
 

@@ -79,6 +79,7 @@ fn admission() {
             "explain --nodes filters.yaml filtered.yaml",
             "explain --nodes filters.yaml hog.yaml",
             "simulate --nodes filters.yaml --bound hog.yaml",
+            "simulate --nodes zones.yaml --output yaml spread.yaml",
         ],
     );
 }

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::admission::{self, NotSimulated, ignored_text};
 use crate::args::{SimulateArgs, SimulateFormat};
 use crate::as_pinfold::{AsPinfold, PodOutcome};
-use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, SimulatedCluster};
+use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, RejectedStatus, SimulatedCluster};
 use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
 use crate::simulation::{PodCounts, SimulationStep};
@@ -57,11 +57,14 @@ struct ClusterStepEvent {
     /// Why the nodes rejected the pod.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejections: Vec<RejectionGroup>,
+    /// The status of a rejected pod, if it is certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<RejectedStatus>,
     /// The result in one sentence.
     message: String,
 }
 
-/// SimulatedCluster that reject a pod for the same reason.
+/// Nodes that reject a pod for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RejectionGroup {
     /// The message of the program that decides.
@@ -256,6 +259,7 @@ impl ClusterSimulation<'_> {
                     numa_nodes: Some(placement.numa).filter(|nodes| !nodes.is_empty()),
                     node: Some(placement.node),
                     rejections: Vec::new(),
+                    status: None,
                 }
             }
             Err(NotPlaced::Already(node)) => ClusterStepEvent {
@@ -270,6 +274,7 @@ impl ClusterSimulation<'_> {
                 self.counts.rejected += 1;
                 ClusterStepEvent {
                     message: rejected(&rejections),
+                    status: RejectedStatus::of(&rejections),
                     rejections: grouped_reasons(&rejections),
                     ..ClusterStepEvent::about("add", name)
                 }
@@ -321,6 +326,7 @@ impl ClusterStepEvent {
             numa_nodes: None,
             annotations: BTreeMap::new(),
             rejections: Vec::new(),
+            status: None,
             message: String::new(),
         }
     }
