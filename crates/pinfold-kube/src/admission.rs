@@ -33,10 +33,12 @@ use crate::scheduling_constraints::{NodeConstraints, PodConstraints, UsedPorts};
 
 mod allocatable;
 mod kubelet;
+mod replicas;
 mod scheduler;
 
 pub use allocatable::{NodeCapacity, PodLimits};
 pub use kubelet::{KubeletRejection, OutOf};
+pub use replicas::{MAX_REPLICAS, ReplicaSums};
 pub use scheduler::{Unschedulable, unavailable};
 
 /// The label of nodes and pods with their operating system.

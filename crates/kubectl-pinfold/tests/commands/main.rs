@@ -11,6 +11,7 @@ mod output;
 mod pages;
 #[path = "../../../pinfold/tests/commands/program.rs"]
 mod program;
+mod snapshot_files;
 mod snapshots;
 
 /// The program under test.

@@ -23,6 +23,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::settings::Settings;
 
 mod properties;
+mod replicas;
 
 fn cpu(id: u32) -> CpuId {
     CpuId::new(id).expect("a small machine")
