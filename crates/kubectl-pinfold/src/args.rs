@@ -34,6 +34,10 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Draw a node with the CPUs, memory and devices of its pods
     View(ViewArgs),
+    /// Count the replicas of a pod that really start, on each node and in all, beside what the sums promise
+    Capacity(CapacityArgs),
+    /// Write what --nodes needs to a file: the nodes, their reports and all pods, without what decisions do not read
+    Snapshot(SnapshotArgs),
     #[command(flatten)]
     Manual(ManualCommand),
 }
@@ -150,10 +154,59 @@ pub(crate) enum ViewFormat {
     Yaml,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold capacity -f trainer.yaml\n  \
+    kubectl pinfold capacity -f trainer.yaml --nodes cluster.json --compare\n\n\
+    Exit code 0: at least one replica starts. Exit code 1: none does.")]
+pub(crate) struct CapacityArgs {
+    /// The pod, or a deployment, job or the like; of several pods the first. `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) filename: PathBuf,
+    /// Also count under every topology policy and scope of the kubelets
+    #[arg(long)]
+    pub(crate) compare: bool,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold snapshot cluster.json.gz\n  \
+    kubectl pinfold snapshot --scramble for-support.json.gz\n  \
+    kubectl pinfold snapshot --nodes all.json --scramble - | less")]
+pub(crate) struct SnapshotArgs {
+    /// The file, which only its owner may read; compressed if its name ends in .gz. `-` is standard output
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Replace the names of nodes, namespaces, pods and containers, uids and the values of labels, each by the same other
+    /// name everywhere
+    #[arg(long)]
+    pub(crate) scramble: bool,
+    #[command(flatten)]
+    pub(crate) objects: ObjectsArgs,
+}
+
 /// The source of the cluster's objects, and the program that decides.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    pub(crate) objects: ObjectsArgs,
+    #[command(flatten)]
+    pub(crate) decider: DeciderArg,
+    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) scheduler_config: Option<PathBuf>,
+}
+
+/// The source of the cluster's objects: an API server, or files.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct ObjectsArgs {
     /// The kubeconfig file. By default KUBECONFIG, ~/.kube/config, or the service account of the pod
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -164,9 +217,4 @@ pub(crate) struct SourceArgs {
     /// API server; `-` is standard input. Repeatable
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub(crate) nodes: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) decider: DeciderArg,
-    /// The scheduler's configuration: a KubeSchedulerConfiguration with the plugin's arguments, or Volcano's
-    #[arg(long, value_name = "FILE")]
-    pub(crate) scheduler_config: Option<PathBuf>,
 }

@@ -37,6 +37,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::View(view) => match &view.kind {
             ViewedKind::Node(node) => commands::view::run(node),
         },
+        Command::Capacity(capacity) => commands::capacity::run(capacity),
+        Command::Snapshot(snapshot) => commands::snapshot::run(snapshot),
         Command::Manual(manual) => manual.run(Args::command()),
     }
 }

@@ -81,6 +81,7 @@ mod place;
 mod pod_request;
 mod prefilter_cache;
 mod rejection_summary;
+mod replicas;
 
 use evaluation_cache::{CacheEntry, EvaluationCache, NO_GENERATION};
 use interner::Interner;
@@ -98,6 +99,7 @@ pub use node_view::NodeView;
 pub use place::{PlaceError, Placement, PlacementDetail};
 pub use pod_request::PodRequest;
 pub use rejection_summary::RejectionSummary;
+pub use replicas::{KubeletPolicy, ReplicaCount, ReplicaCounter};
 
 /// Many nodes and the pods placed on them.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 //! | question | module |
 //! |---|---|
 //! | which nodes admit a pod, and which is the best? | [`Cluster`] |
+//! | how many replicas of a pod start on a node? | [`ReplicaCounter`] |
 //! | which CPUs does Koordinator assign? | [`koordinator`] |
 //! | which CPUs does Volcano's numa-aware plugin assign, and how does it score a node? | [`volcano`] |
 //! | what does a NodeResourceTopology object say, and what does scheduler-plugins make of it? | [`node_topology`] |
@@ -38,7 +39,8 @@ pub mod node_topology;
 pub mod volcano;
 
 pub use cluster::{
-    CachedEvaluation, Cluster, ClusterNode, Dialect, Evaluation, Fit, FitScore, MAX_SHAPES,
-    NodeEvaluation, NodeRejection, NodeView, PODS, PlaceError, Placement, PlacementDetail,
-    PodRequest, RankedNode, RejectionSummary, Shortage, TopologyMatchNode, VolcanoNode, shortages,
+    CachedEvaluation, Cluster, ClusterNode, Dialect, Evaluation, Fit, FitScore, KubeletPolicy,
+    MAX_SHAPES, NodeEvaluation, NodeRejection, NodeView, PODS, PlaceError, Placement,
+    PlacementDetail, PodRequest, RankedNode, RejectionSummary, ReplicaCount, ReplicaCounter,
+    Shortage, TopologyMatchNode, VolcanoNode, shortages,
 };

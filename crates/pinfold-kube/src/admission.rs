@@ -37,12 +37,14 @@ mod allocatable;
 mod cluster_pods;
 mod inter_pod_affinity;
 mod kubelet;
+mod replicas;
 mod scheduler;
 mod topology_spread;
 
 pub use allocatable::{NodeCapacity, PodLimits};
 pub use cluster_pods::{ClusterPods, PodFilters};
 pub use kubelet::{KubeletRejection, OutOf};
+pub use replicas::{MAX_REPLICAS, ReplicaSums};
 pub use scheduler::{Unschedulable, unavailable};
 
 /// The label of nodes and pods with their operating system.

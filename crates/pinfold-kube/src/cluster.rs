@@ -24,7 +24,9 @@ use std::sync::Arc;
 use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
 use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_cluster::node_topology::args::TopologyMatchArgs;
-use pinfold_cluster::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_cluster::node_topology::replica::{
+    DeviceTotal, DeviceTotals, KnownCpus, Replica, RulesCache,
+};
 use pinfold_cluster::volcano::cpu_detail::CpuRow;
 use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
 use pinfold_cluster::{Cluster, ClusterNode, Dialect, PODS, PodRequest, TopologyMatchNode};
@@ -214,8 +216,20 @@ impl NodeSources<'_> {
         &self,
         options: &DialectOptions,
     ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+        self.member_with(options, &mut RulesCache::default())
+    }
+
+    /// As [`NodeSources::member`], with the rules that kubelets of other nodes have on equal machines.
+    ///
+    /// # Errors
+    /// With every annotation and field that cannot be parsed.
+    pub fn member_with(
+        &self,
+        options: &DialectOptions,
+        cache: &mut RulesCache,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         match self.dialect(options.decider) {
-            Some(DialectName::Kubelet) => self.kubelet(options),
+            Some(DialectName::Kubelet) => self.kubelet(options, cache),
             Some(DialectName::Koordinator) => self.koordinator(options),
             Some(DialectName::Volcano) => self.volcano(options),
             Some(DialectName::SchedulerPlugins) => self.scheduler_plugins(options),
@@ -286,7 +300,11 @@ impl NodeSources<'_> {
         })
     }
 
-    fn kubelet(&self, options: &DialectOptions) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
+    fn kubelet(
+        &self,
+        options: &DialectOptions,
+        cache: &mut RulesCache,
+    ) -> Result<WithWarnings<ClusterNode>, Diagnostics> {
         let meta = &self.node.meta;
         let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
         let allocatable = Amounts::of(&self.node.allocatable);
@@ -305,11 +323,12 @@ impl NodeSources<'_> {
             options.annotation_fidelity(),
         ));
         let cpus = facts.as_ref().and_then(known_cpus);
-        let replica = Replica::of(
+        let replica = Replica::with_cache(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
             options.fidelity(),
+            cache,
         );
         match replica {
             Ok(replica) => {

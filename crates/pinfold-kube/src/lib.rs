@@ -16,13 +16,16 @@
 //! | the annotation with the resources of each pod, which our agent adds to a NodeResourceTopology | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
 //! | a snapshot of a cluster, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
+//! | the objects of a cluster without what decisions do not read, and with other names | [`snapshot`] |
 //! | kube-scheduler's filters and the kubelet's predicates | [`admission`] |
+//! | how many replicas of a pod start on each node | [`capacity`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
 
 pub mod admission;
 pub mod annotation;
 pub mod api_object;
+pub mod capacity;
 pub mod cluster;
 pub mod decider;
 pub mod diagnostic;
@@ -41,6 +44,7 @@ pub mod objects;
 pub mod pod;
 mod scheduler_config;
 pub mod scheduling_constraints;
+pub mod snapshot;
 pub mod state;
 mod suggest;
 pub mod topology_match;

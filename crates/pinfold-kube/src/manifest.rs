@@ -100,6 +100,10 @@ impl Document {
         &self.kind
     }
 
+    pub(crate) fn value(&self) -> &LocatedValue {
+        &self.node
+    }
+
     pub(crate) fn root(&self) -> FieldRef<'_> {
         FieldRef::new(&self.node, self.path.clone())
     }

@@ -139,7 +139,7 @@ impl NotSimulated {
 }
 
 impl NodeAdmission {
-    /// A machine without pods. kube-scheduler is asked about each of the pods unless all are `bound`.
+    /// A machine without pods, with requests in the order of the steps' pods. kube-scheduler is asked about each of the pods unless all are `bound`.
     pub(crate) fn new(
         node: &SimulatedNode,
         requests: Arc<[AdmissionRequest]>,
@@ -150,6 +150,11 @@ impl NodeAdmission {
             asks_scheduler: !bound,
             requests,
         }
+    }
+
+    /// Whether the pods are bound, so that kube-scheduler is not asked.
+    pub(crate) fn is_bound(&self) -> bool {
+        !self.asks_scheduler
     }
 
     /// Whether the pod has terminated: it holds nothing, and the kubelet does not admit it again.

@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Find the fewest running pods to move so that a rejected pod fits
     Defragment(DefragmentArgs),
+    /// Count the replicas of a pod that really start, on each node and in all, beside what the sums promise
+    Capacity(CapacityArgs),
     /// Check whether a kubelet starts with a configuration on a machine
     Check(CheckArgs),
     /// List the machines that --machine knows by name
@@ -270,9 +272,12 @@ pub(crate) fn scopes() -> impl TypedValueParser<Value = TopologyScope> {
     pinfold simulate -m '2 sockets, 8 cores' --config kubelet.yaml --compare pods.yaml\n  \
     pinfold simulate -m epyc-9654-nps4 --script steps.yaml --svg after.svg pods.yaml\n  \
     pinfold simulate --as koordinator --nodes nodes.yaml pods.yaml\n  \
+    pinfold simulate --state /var/lib/kubelet rollout.yaml\n  \
     pinfold simulate --journal /var/lib/pinfold/journal\n\n\
+    Pods are added on top of what runs (--pods, --state, --journal). Without PODS, --journal repeats\n\
+    the decisions in the journal, by the agent's rules or under another --policy or --scope.\n\n\
     A script is a YAML list of steps; names are pods of the files, or deployments and jobs for\n\
-    all their pods:\n  \
+    all their pods, or running pods:\n  \
     - add: web\n  \
     - start: web-0      # its init containers have finished\n  \
     - remove: web-0\n  \
@@ -285,16 +290,6 @@ pub(crate) struct SimulateArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) pods: PodFilesArgs,
-    /// Repeat the decisions in an agent's journal: its machine and its pods in the order they were added and removed,
-    /// by the agent's rules or under another --policy or --scope
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "pods", "filename", "script", "repeat", "machine", "config", "devices", "devices_file", "as", "nodes", "copies",
-        "scheduler_config", "bound",
-    ])]
-    pub(crate) journal: Option<PathBuf>,
-    /// The steps to simulate instead of adding every pod once
-    #[arg(long, value_name = "FILE")]
-    pub(crate) script: Option<PathBuf>,
     /// Repeat all steps N times, with new pods every time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
@@ -310,12 +305,14 @@ pub(crate) struct SimulateArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: SimulateFormat,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     pinfold explain --machine dgx-h100 --pods running.yaml new.yaml\n  \
-    pinfold explain --config kubelet.yaml --state /var/lib/kubelet new.yaml\n  \
+    pinfold explain --state /var/lib/kubelet new.yaml\n  \
     pinfold explain --as volcano --nodes nodes.yaml new.yaml\n\n\
     Exit code 0: the pod would be admitted. Exit code 1: it would be rejected.")]
 pub(crate) struct ExplainArgs {
@@ -325,22 +322,22 @@ pub(crate) struct ExplainArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) pod: PodFileArgs,
-    #[command(flatten)]
-    pub(crate) running: RunningArgs,
     /// Leave kube-scheduler out: the pods are bound to the node already, as static pods and pods with spec.nodeName are
     #[arg(long)]
     pub(crate) bound: bool,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
 }
 
 /// Files with pods.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PodFilesArgs {
     /// Pods, deployments, jobs and the like, or directories of them; `-` is standard input
-    #[arg(required_unless_present_any = ["journal", "filename"], value_name = "PODS")]
-    pub(crate) pods: Vec<PathBuf>,
+    #[arg(required_unless_present_any = ["journal", "filename", "state", "pods"], value_name = "PODS")]
+    pub(crate) manifests: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) more: MoreFilesArgs,
 }
@@ -369,25 +366,29 @@ pub(crate) struct PodFileArgs {
     pub(crate) more: MoreFilesArgs,
 }
 
-/// The pods that run on a node already.
-#[derive(Debug, clap::Args)]
-pub(crate) struct RunningArgs {
+/// The state of the node before the command decides: the pods that run already.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Starting state")]
+pub(crate) struct StartArgs {
     /// Running pods, admitted in this order. Repeatable
-    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "journal"])]
     pub(crate) pods: Vec<PathBuf>,
-    /// The steps to take with the pods of --pods, as for `simulate`
-    #[arg(long, value_name = "FILE", requires = "pods")]
-    pub(crate) script: Option<PathBuf>,
     /// The kubelet's root directory, or a copy: its cpu_manager_state, memory_manager_state and
-    /// device-plugins/kubelet_internal_checkpoint are the running pods
-    #[arg(long, value_name = "DIR")]
+    /// device-plugins/kubelet_internal_checkpoint are the running pods, its config.yaml is the default of --config
+    #[arg(long, value_name = "DIR", conflicts_with = "journal")]
     pub(crate) state: Option<PathBuf>,
+    /// The journal of a node agent: its machine, its rules and its pods
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "config", "devices", "devices_file", "as"])]
+    pub(crate) journal: Option<PathBuf>,
+    /// Steps: for `simulate` instead of adding every pod once, else to take with the running pods
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     pinfold defragment --machine dgx-h100 --pods running.yaml new.yaml\n  \
-    pinfold defragment --config kubelet.yaml --state /var/lib/kubelet new.yaml\n\n\
+    pinfold defragment --state /var/lib/kubelet new.yaml\n\n\
     Nothing is changed: the plan is a list of pods to remove and to add again, in order.\n\n\
     Exit code 0: the pod fits, with the plan or without. Exit code 1: no plan was found.")]
 pub(crate) struct DefragmentArgs {
@@ -395,14 +396,40 @@ pub(crate) struct DefragmentArgs {
     pub(crate) node: NodeArgs,
     #[command(flatten)]
     pub(crate) pod: PodFileArgs,
-    #[command(flatten)]
-    pub(crate) running: RunningArgs,
+    /// Leave kube-scheduler out: the pods are bound to the node already, as static pods and pods with spec.nodeName are
+    #[arg(long)]
+    pub(crate) bound: bool,
     /// The most pods that may move
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) moves: u8,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold capacity --nodes cluster.json -f pod.yaml\n  \
+    pinfold capacity --machine dgx-h100 --pods running.yaml --compare pod.yaml\n  \
+    pinfold capacity --state /var/lib/kubelet pod.yaml\n\n\
+    Exit code 0: at least one replica starts. Exit code 1: none does.")]
+pub(crate) struct CapacityArgs {
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    #[command(flatten)]
+    pub(crate) pod: PodFileArgs,
+    /// Also count under every topology policy and scope of the kubelets
+    #[arg(long, conflicts_with_all = ["policy", "scope"])]
+    pub(crate) compare: bool,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
 }
 
 #[derive(Debug, clap::Args)]

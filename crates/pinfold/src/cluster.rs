@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::{Amounts, CPU};
+use pinfold_cluster::node_topology::replica::RulesCache;
 use pinfold_cluster::{Cluster, ClusterNode, Dialect, NodeView, PodRequest};
 use pinfold_core::device::NoPreference;
 use pinfold_core::name::{NodeName, PodUid};
@@ -24,9 +25,10 @@ use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
 use pinfold_terminal::scheduler_config::SchedulerConfig;
-use pinfold_terminal::{Failure, Source, object_files};
+use pinfold_terminal::{Failure, Source, WarningCap, object_files};
 
 use crate::args::{ClusterArgs, NodeArgs, THIS};
+use crate::commands::simulate::cluster::rejected;
 use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
 
@@ -77,11 +79,12 @@ impl ClusterFiles {
         };
         let mut objects = ClusterObjects::default();
         let mut sources = Vec::new();
+        let mut warned = WarningCap::new(remark);
         for path in &args.nodes {
             let mut errors = Diagnostics(Vec::new());
             let files = object_files::read(path, &mut |source, document| {
                 match objects.add_object(document) {
-                    Ok(warnings) => source.warn(&warnings),
+                    Ok(warnings) => warned.add_all(source, &warnings),
                     Err(Diagnostics(found)) => errors.0.extend(found),
                 }
                 match errors.0.len() < MAX_ERRORS {
@@ -103,10 +106,13 @@ impl ClusterFiles {
             remark(&format!("ignored {}", objects.without_pods));
         }
         for name in objects.add_reported_nodes() {
-            remark(&format!(
-                "warning: no Node object for {name}: its allocatable resources are the sums of its NUMA nodes"
-            ));
+            warned.add("no Node object", || {
+                format!(
+                    "no Node object for {name}: its allocatable resources are the sums of its NUMA nodes"
+                )
+            });
         }
+        warned.finish();
         for pod in &mut objects.pods {
             drop_default_namespace(&mut pod.pod.name);
         }
@@ -157,7 +163,8 @@ impl ClusterFiles {
             like,
             reading: &reading,
             sources: &self.sources,
-            remark,
+            rules: RulesCache::default(),
+            warned: WarningCap::new(remark),
             cluster: Cluster::new().with_volcano_weight(self.scheduler.volcano_weight),
             dialects: BTreeSet::new(),
             sums: BTreeMap::new(),
@@ -174,8 +181,10 @@ impl ClusterFiles {
             sums,
             pods: running,
             counted,
+            warned,
             ..
         } = builder;
+        warned.finish();
         if counted > 0 {
             let nodes = count(counted, "node reports", "nodes report");
             remark(&format!(
@@ -216,6 +225,30 @@ impl SimulatedCluster {
             (self.remark)(&format!("warning: {warning}"));
         }
         Ok(read.value)
+    }
+
+    /// Places the pods of the nodes' files that are not bound to a node.
+    pub(crate) fn place_pending(&mut self) -> Result<(), Failure> {
+        let pending = std::mem::take(&mut self.pending);
+        self.place_running(&pending)
+    }
+
+    /// Places pods that run already. Prints a warning for each that fits no node.
+    pub(crate) fn place_running(&mut self, pods: &[PodObject]) -> Result<(), Failure> {
+        let mut warned = WarningCap::new(self.remark);
+        for pod in pods {
+            let ask = self.ask(pod)?;
+            self.names.insert(ask.uid().clone(), pod.pod.name.clone());
+            let placed = self.place(pod, &AdmissionRequest::of(pod), &ask);
+            if let Err(NotPlaced::NoNode(rejections)) = placed {
+                let why = rejected(&rejections);
+                warned.add("does not run", || {
+                    format!("{} does not run: {why}", pod.pod.name)
+                });
+            }
+        }
+        warned.finish();
+        Ok(())
     }
 
     /// The machine of a node with the pods on it; `None` if its topology is not known.
@@ -259,8 +292,10 @@ struct ClusterBuilder<'a> {
     like: Option<&'a SimulatedNode>,
     reading: &'a DialectOptions,
     sources: &'a [Source],
-    /// Prints a note or a warning.
-    remark: fn(&str),
+    /// The rules of kubelets on equal machines.
+    rules: RulesCache,
+    /// Prints warnings.
+    warned: WarningCap,
     cluster: Cluster,
     dialects: BTreeSet<DialectName>,
     sums: BTreeMap<NodeName, AdmissionNode>,
@@ -319,28 +354,30 @@ impl ClusterBuilder<'_> {
         dialect.unwrap_or(DialectName::Kubelet)
     }
 
-    fn read(&self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
+    fn read(&mut self, found: &NodeSources<'_>) -> Result<ClusterNode, Failure> {
         let file = &found.node.meta.origin.file;
         let source = self.sources.iter().find(|source| source.name == *file);
-        let read = found
-            .member(self.reading)
-            .map_err(|findings| match source {
-                Some(source) => source.failure(&findings),
-                None => bad(&findings),
-            })?;
-        for warning in &read.warnings {
-            let text = match source {
-                Some(source) => source.describe(warning),
-                None => warning.to_string(),
-            };
-            (self.remark)(&format!("warning: {text}"));
+        let read =
+            found
+                .member_with(self.reading, &mut self.rules)
+                .map_err(|findings| match source {
+                    Some(source) => source.failure(&findings),
+                    None => bad(&findings),
+                })?;
+        match source {
+            Some(source) => self.warned.add_all(source, &read.warnings),
+            None => {
+                for warning in &read.warnings {
+                    self.warned.add("node", || warning.to_string());
+                }
+            }
         }
         Ok(read.value)
     }
 
     /// The node with the topology objects that Pinfold's agent would report on such a machine.
     fn member_like(
-        &self,
+        &mut self,
         like: &SimulatedNode,
         found: &NodeSources<'_>,
         dialect: DialectName,
@@ -357,11 +394,13 @@ impl ClusterBuilder<'_> {
             numatopology: found.numatopology,
             pods: found.pods.clone(),
         };
+        if dialect == DialectName::Kubelet {
+            return kubelet_like(like, &sources, &mut self.warned);
+        }
         let (machine, settings) = (like.machine(), like.rules.settings());
         let occupancy = like.ledger().occupancy();
         let plain = node_resource_topology::publish(name, machine, &occupancy, settings);
         match dialect {
-            DialectName::Kubelet => return kubelet_like(like, &sources, self.remark),
             DialectName::Volcano => {
                 topology = plain;
                 numatopology = volcano::publish(name, machine, &occupancy, settings, Vec::new());
@@ -372,7 +411,7 @@ impl ClusterBuilder<'_> {
                 let facts = ReportAnnotations::of(machine, settings, reserved);
                 topology = koordinator::publish(&plain, &facts);
             }
-            DialectName::SchedulerPlugins => topology = plain,
+            DialectName::Kubelet | DialectName::SchedulerPlugins => topology = plain,
         }
         sources.topology = sources.topology.or(Some(&topology));
         self.read(&sources)
@@ -383,7 +422,7 @@ impl ClusterBuilder<'_> {
 fn kubelet_like(
     like: &SimulatedNode,
     sources: &NodeSources<'_>,
-    remark: fn(&str),
+    warned: &mut WarningCap,
 ) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
     for pod in &sources.pods {
@@ -392,10 +431,9 @@ fn kubelet_like(
         if !admitted.decision.is_admitted() {
             let reason = explain::one_line(&admitted.decision);
             let name = &sources.node.meta.name;
-            remark(&format!(
-                "warning: {} does not run on {name}: {reason}",
-                pod.pod.name
-            ));
+            warned.add("does not run", || {
+                format!("{} does not run on {name}: {reason}", pod.pod.name)
+            });
         }
     }
     Ok(ClusterNode::kubelet(

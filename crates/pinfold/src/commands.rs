@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod admit;
+pub(crate) mod capacity;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod conformance;

@@ -1,10 +1,8 @@
 //! The files and machines that the command line names.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::pod::Pod;
 use pinfold_hardware::{Hardware, HardwareError};
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_kube::pod::{self, KindCounts, PodObject, TemplatePath};
@@ -37,7 +35,7 @@ impl<'a> From<&'a Vec<PathBuf>> for PodInput<'a> {
 
 impl<'a> From<&'a PodFilesArgs> for PodInput<'a> {
     fn from(args: &'a PodFilesArgs) -> Self {
-        Self::with_more(&args.pods, &args.more)
+        Self::with_more(&args.manifests, &args.more)
     }
 }
 
@@ -123,12 +121,6 @@ pub(crate) fn machine_failure(error: &HardwareError) -> Failure {
         }
         _ => Failure::BadInput(error.to_string()),
     }
-}
-
-/// The first pod, with its name.
-pub(crate) fn first_pod(args: &PodFileArgs) -> Result<(String, Arc<Pod>), Failure> {
-    let first = first_object(args)?;
-    Ok((first.pod.name.clone(), Arc::new(first.pod)))
 }
 
 /// The first pod, with its labels and annotations.

@@ -38,6 +38,14 @@ pub(crate) fn history(path: &Path) -> Result<JournalHistory, Failure> {
     })
 }
 
+/// The node of a journal, and its ledger after the last entry.
+pub(crate) fn last_state(path: &Path) -> Result<(SimulatedNode, Ledger), Failure> {
+    let ledger = history(path)?.ledger(path);
+    let ledger =
+        ledger.map_err(|error| Failure::BadInput(format!("{}: {error}", path.display())))?;
+    Ok((SimulatedNode::from_rules(ledger.rules().clone()), ledger))
+}
+
 impl JournalReplay {
     /// Reads the entries since the rules last changed. Older decisions cannot be repeated under the present rules.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
@@ -219,7 +227,7 @@ mod tests {
         let path = folder.join(FILE);
         let recorded = JournalReplay::read(&path).expect("a journal");
         let plan = SimulationPlan {
-            start: Some(&recorded.start),
+            replayed: Some(&recorded.start),
             offers: &recorded.offers,
             ..SimulationPlan::new(&recorded.pods, &recorded.steps)
         };

@@ -15,9 +15,9 @@ mod devices;
 mod input;
 mod journal_replay;
 mod node;
-mod running;
 mod script;
 mod simulation;
+mod starting_state;
 mod startup;
 mod usage;
 
@@ -44,6 +44,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Defragment(args) => commands::defragment::run(&args),
+        Command::Capacity(args) => commands::capacity::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Presets(args) => commands::presets::run(&args),
         Command::Demo => commands::demo::run(),

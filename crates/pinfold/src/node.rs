@@ -1,5 +1,6 @@
 //! [`SimulatedNode`]: a machine, the rules of its kubelet or agent, and its devices, as the command line names them.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::Amounts;
@@ -59,6 +60,12 @@ enum NoRules {
 impl NodeFiles {
     /// Reads everything that the arguments name.
     pub(crate) fn read(args: &NodeArgs) -> Result<Self, Failure> {
+        Self::read_with(args, None)
+    }
+
+    /// The same with this configuration, unless the arguments name another.
+    pub(crate) fn read_with(args: &NodeArgs, config: Option<&Path>) -> Result<Self, Failure> {
+        let config = args.config.as_deref().or(config);
         let hardware = input::hardware(&args.machine.machine)?;
         let machine = Arc::new(kubelet_machine(&hardware)?);
         let machine_name = match hardware.name.as_str() {
@@ -67,7 +74,7 @@ impl NodeFiles {
         };
         Ok(Self {
             offers: devices::offers(args, &hardware)?,
-            config: args.config.as_deref().map(Source::open).transpose()?,
+            config: config.map(Source::open).transpose()?,
             policy: args.policy,
             scope: args.scope,
             hardware,
@@ -163,10 +170,12 @@ impl SimulatedNode {
         NodeFiles::read(args)?.node(args.decider.decider)
     }
 
-    /// The node that the arguments name, and if a kubelet decides, the same node under Pinfold's agent.
-    pub(crate) fn open_with_pinfold(args: &NodeArgs) -> Result<(Self, Option<Self>), Failure> {
-        let files = NodeFiles::read(args)?;
-        let node = files.node(args.decider.decider)?;
+    /// The node of these files, and if a kubelet decides, the same node under Pinfold's agent.
+    pub(crate) fn open_with_pinfold(
+        files: &NodeFiles,
+        decider: Decider,
+    ) -> Result<(Self, Option<Self>), Failure> {
+        let node = files.node(decider)?;
         let pinfold = match node.decider.is_kubelet() {
             true => files.as_pinfold(),
             false => None,

@@ -7,8 +7,9 @@
 //! - restart           # the kubelet restarts
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use pinfold_core::pod::Pod;
 use pinfold_kube::diagnostic::Position;
 use pinfold_kube::pod::PodObject;
 use serde::Deserialize;
@@ -31,19 +32,47 @@ enum ScriptLine {
 /// The form of a script, for error messages.
 const FORM: &str = "expected a list of steps: \"- add: POD\", \"- start: POD\", \"- remove: POD\" or \"- restart\"";
 
-/// The steps of a script, or without one a step that adds each pod once.
-pub(crate) fn steps(
-    script: Option<&PathBuf>,
-    pods: &[PodObject],
-) -> Result<Vec<SimulationStep>, Failure> {
-    match script {
-        Some(path) => read(path, pods),
-        None => Ok((0..pods.len()).map(SimulationStep::Add).collect()),
+/// The names by which a script refers to a pod.
+#[derive(Clone, Debug)]
+pub(crate) struct ScriptPod {
+    /// As it is printed.
+    name: String,
+    /// With the namespace.
+    full_name: String,
+    /// The object that creates it.
+    owner: Option<String>,
+}
+
+impl ScriptPod {
+    /// The name as it is printed.
+    pub(crate) fn name_mut(&mut self) -> &mut String {
+        &mut self.name
+    }
+}
+
+impl From<&PodObject> for ScriptPod {
+    fn from(pod: &PodObject) -> Self {
+        Self {
+            name: pod.pod.name.clone(),
+            full_name: pod.meta.full_name(),
+            owner: pod.owner.as_ref().map(|owner| owner.name.clone()),
+        }
+    }
+}
+
+/// A pod of which only name and uid are known.
+impl From<&Pod> for ScriptPod {
+    fn from(pod: &Pod) -> Self {
+        Self {
+            name: pod.name.clone(),
+            full_name: pod.uid.to_string(),
+            owner: None,
+        }
     }
 }
 
 /// Reads a script that names these pods.
-fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<SimulationStep>, Failure> {
+pub(crate) fn read(path: &Path, pods: &[ScriptPod]) -> Result<Vec<SimulationStep>, Failure> {
     let source = Source::open(path)?;
     let text = String::from_utf8_lossy(&source.bytes);
     let lines: Vec<Spanned<ScriptLine>> = serde_saphyr::from_str(&text).map_err(|error| {
@@ -79,21 +108,21 @@ fn read(path: &Path, pods: &[PodObject]) -> Result<Vec<SimulationStep>, Failure>
 }
 
 /// The positions of the pods of that name, or of the pods made by the object of that name.
-fn find(name: &str, pods: &[PodObject]) -> Vec<usize> {
-    let all = |is: &dyn Fn(&PodObject) -> bool| -> Vec<usize> {
+fn find(name: &str, pods: &[ScriptPod]) -> Vec<usize> {
+    let all = |is: &dyn Fn(&ScriptPod) -> bool| -> Vec<usize> {
         let pods = pods.iter().enumerate();
         pods.filter(|(_, pod)| is(pod)).map(|(i, _)| i).collect()
     };
-    let own = all(&|pod| pod.pod.name == name || pod.meta.full_name() == name);
+    let own = all(&|pod| pod.name == name || pod.full_name == name);
     match own.is_empty() {
-        true => all(&|pod| pod.owner.as_ref().is_some_and(|owner| owner.name == name)),
+        true => all(&|pod| pod.owner.as_deref() == Some(name)),
         false => own,
     }
 }
 
-fn unknown(name: &str, pods: &[PodObject]) -> String {
+fn unknown(name: &str, pods: &[ScriptPod]) -> String {
     const MOST: usize = 8;
-    let mut known: Vec<&str> = pods.iter().map(|pod| pod.pod.name.as_str()).collect();
+    let mut known: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     if known.len() > MOST {
         known.truncate(MOST);
         known.push("...");

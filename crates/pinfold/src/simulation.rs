@@ -17,6 +17,7 @@ use crate::as_pinfold::{AsPinfold, MOST_COMPARED, PodOutcome};
 use crate::exit::Failure;
 use crate::node::SimulatedNode;
 use crate::progress::Progress;
+use crate::starting_state::StartingState;
 
 /// One step. Pods are positions in the list of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub(crate) struct Simulation {
     pub(crate) counts: PodCounts,
     /// kube-scheduler and the kubelet's predicates; `None` if only the managers decide.
     pub(crate) admission: Option<NodeAdmission>,
+    /// A line for each pod that should run before the first step and does not.
+    pub(crate) rejected_at_start: Vec<String>,
 }
 
 /// The steps of a simulation and what they refer to.
@@ -104,8 +107,10 @@ pub(crate) struct SimulationPlan<'a> {
     pub(crate) steps: &'a [SimulationStep],
     /// How many times the steps are taken; every time with new pods.
     pub(crate) rounds: u32,
-    /// The ledger's state before the first step; without pods if `None`.
-    pub(crate) start: Option<&'a LedgerState>,
+    /// The pods that run before the first step; none if `None`.
+    pub(crate) start: Option<&'a StartingState<'a>>,
+    /// The ledger's state at the beginning of a journal that is replayed.
+    pub(crate) replayed: Option<&'a LedgerState>,
     /// The lists of devices that steps refer to; `None` for a device plugin that disconnects.
     pub(crate) offers: &'a [(ResourceName, Option<AdvertisedDevices>)],
     /// kube-scheduler and the kubelet's predicates; `None` to ask the managers only.
@@ -120,6 +125,7 @@ impl<'a> SimulationPlan<'a> {
             steps,
             rounds: 1,
             start: None,
+            replayed: None,
             offers: &[],
             admission: None,
         }
@@ -158,6 +164,36 @@ impl<'a> SimulationPlan<'a> {
         })
     }
 
+    /// The node before the first step.
+    fn begin(&self, node: &SimulatedNode) -> Result<Simulation, Failure> {
+        let mut admission = self.admission.clone();
+        let (ledger, rejected) = match (self.start, self.replayed) {
+            (Some(start), _) => {
+                let bound = admission.as_ref().is_some_and(NodeAdmission::is_bound);
+                let started = start.on(node, bound)?;
+                if let Some(admission) = &mut admission {
+                    admission.node = started.sums;
+                }
+                (started.ledger, started.rejected)
+            }
+            (None, Some(state)) => {
+                let ledger = Ledger::from_journal(node.rules.clone(), state.clone());
+                let ledger = ledger.map_err(|finding| {
+                    Failure::BadInput(format!(
+                        "the running pods cannot stay under these rules: {finding}"
+                    ))
+                })?;
+                (ledger, Vec::new())
+            }
+            (None, None) => (node.ledger(), Vec::new()),
+        };
+        Ok(Simulation {
+            admission,
+            rejected_at_start: rejected,
+            ..Simulation::new(ledger)
+        })
+    }
+
     /// Takes at most this many steps on a node.
     fn run_first_steps_on(
         &self,
@@ -165,18 +201,7 @@ impl<'a> SimulationPlan<'a> {
         most: usize,
         mut advance: impl FnMut(),
     ) -> Result<Simulation, Failure> {
-        let ledger = match self.start {
-            Some(state) => {
-                Ledger::from_journal(node.rules.clone(), state.clone()).map_err(|finding| {
-                    Failure::BadInput(format!(
-                        "the running pods cannot stay under these rules: {finding}"
-                    ))
-                })?
-            }
-            None => node.ledger(),
-        };
-        let mut simulation = Simulation::new(ledger);
-        simulation.admission.clone_from(&self.admission);
+        let mut simulation = self.begin(node)?;
         let mut taken = 0;
         for round in 1..=self.rounds {
             let mut fresh: Vec<Option<Arc<Pod>>> = vec![None; self.pods.len()];
@@ -222,6 +247,7 @@ impl Simulation {
             compared_events: 0,
             counts: PodCounts::default(),
             admission: None,
+            rejected_at_start: Vec::new(),
         }
     }
 

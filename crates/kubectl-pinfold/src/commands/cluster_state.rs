@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::Amounts;
+use pinfold_cluster::node_topology::replica::RulesCache;
 use pinfold_cluster::{Cluster, NodeView, PodRequest};
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::admission::{AdmissionNode, AdmissionRequest, ClusterPods};
@@ -19,7 +20,7 @@ use pinfold_render::text::count;
 use super::live::{self, ListedObjects, PodName};
 use crate::args::SourceArgs;
 use pinfold_terminal::scheduler_config::SchedulerConfig;
-use pinfold_terminal::{Failure, object_files, output};
+use pinfold_terminal::{Failure, WarningCap, object_files, output};
 
 /// The most names listed in a sentence; further ones are counted.
 const MAX_NAMES: usize = 3;
@@ -62,7 +63,7 @@ impl ClusterState {
             koordinator: config.koordinator,
             topology_match: config.topology_match,
         };
-        let listed = match args.nodes.is_empty() {
+        let listed = match args.objects.nodes.is_empty() {
             true => live::list(args, pod)?,
             false => files(args)?,
         };
@@ -111,6 +112,7 @@ impl ClusterState {
     fn add_nodes(&mut self) {
         let (mut silent, mut odd) = (Vec::new(), Vec::new());
         let mut dialects = BTreeSet::new();
+        let mut rules = RulesCache::default();
         let options = &self.options;
         for found in self.inventory.objects.nodes_with_sources() {
             let name = found.node.name();
@@ -121,7 +123,7 @@ impl ClusterState {
             } else if found.counts_cpus(dialect) {
                 self.counted.insert(name.clone());
             }
-            match found.member(options) {
+            match found.member_with(options, &mut rules) {
                 Ok(read) => {
                     if found.has_report(dialect) {
                         odd.extend(read.warnings.iter().map(Diagnostic::to_string));
@@ -283,13 +285,18 @@ pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
 /// Reads the objects of the files in `--nodes`.
 fn files(args: &SourceArgs) -> Result<ListedObjects, Failure> {
     let mut inventory = Inventory::default();
-    for path in &args.nodes {
+    let mut warned = WarningCap::new(output::remark);
+    for path in &args.objects.nodes {
         object_files::read(path, &mut |source, document| {
             let added = inventory.add(document);
-            source.warn(&added.map_err(|findings| source.failure(&findings))?);
+            warned.add_all(
+                source,
+                &added.map_err(|findings| source.failure(&findings))?,
+            );
             Ok(())
         })?;
     }
+    warned.finish();
     Ok(ListedObjects {
         inventory,
         notes: Vec::new(),

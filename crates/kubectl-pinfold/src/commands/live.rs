@@ -7,7 +7,7 @@ use pinfold_kube::decider::Decider;
 use pinfold_kube::inventory::Inventory;
 use pinfold_render::text::count;
 
-use crate::args::SourceArgs;
+use crate::args::{ObjectsArgs, SourceArgs};
 use pinfold_terminal::Failure;
 use pinfold_terminal::progress::Activity;
 
@@ -61,41 +61,14 @@ pub(super) struct ListedObjects {
 ///
 /// Without any node the rejected lists are the error: a user without rights must see that.
 pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<ListedObjects, Failure> {
-    let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
-    let connection = connection.map_err(|error| {
-        Failure::Environment(match error {
-            ConnectionError::NotInCluster { .. } => {
-                "no kubeconfig: set KUBECONFIG, --kubeconfig or --nodes FILE".to_owned()
-            }
-            error => error.to_string(),
-        })
-    })?;
+    let connection = connection(&args.objects)?;
     let _activity = Activity::on_stderr(&format!("listing objects of {}", connection.url()));
     let kinds = kinds(args.decider.decider, pod.map(|pod| pod.namespace));
-    let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
-    let listed = snapshot(&connection, &wanted).map_err(|error| failure(&connection, &error))?;
     let mut reader = Reader::default();
-    let mut rejected = Vec::new();
-    for (kind, listed) in kinds.iter().zip(listed) {
-        match listed {
-            ListResult::All { path, objects } => reader.add(kind, &path, &objects, pod),
-            ListResult::Rejected(error) if error.code() == Some(404) => reader.notes.push(format!(
-                "the cluster serves no {}: {}",
-                kind.plural, kind.without
-            )),
-            ListResult::Rejected(error) => {
-                let sentence = format!("{} cannot be listed ({error})", kind.plural);
-                reader.notes.push(format!("{sentence}: {}", kind.without));
-                rejected.push(sentence);
-            }
-            ListResult::TooMany { max_objects } => {
-                return Err(Failure::Environment(format!(
-                    "expected at most {max_objects} {}, found more",
-                    kind.plural
-                )));
-            }
-        }
-    }
+    let Lists { rejected, notes } = each_list(&connection, &kinds, &mut |kind, path, objects| {
+        reader.add(kind, path, &objects, pod);
+    })?;
+    reader.notes.splice(0..0, notes);
     let objects = &reader.inventory.objects;
     if objects.nodes.is_empty() && objects.topologies.is_empty() && !rejected.is_empty() {
         return Err(Failure::Environment(format!(
@@ -117,6 +90,97 @@ pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<Listed
         notes,
         start_failure,
     })
+}
+
+/// The lists that the API server does not give.
+struct Lists {
+    /// What was rejected.
+    rejected: Vec<String>,
+    /// The same with the consequences, and the kinds that the server does not know.
+    notes: Vec<String>,
+}
+
+/// Passes every object that `--nodes` needs to `take`, with its kind and API version. Returns notes about what could not
+/// be listed.
+pub(super) fn each_object(
+    args: &ObjectsArgs,
+    take: &mut dyn FnMut(&'static str, &str, &str),
+) -> Result<Vec<String>, Failure> {
+    let connection = connection(args)?;
+    // Volcano's reports are part of it.
+    let mut kinds = kinds(Decider::Volcano, None);
+    kinds.push(ListedKind {
+        plural: "namespaces",
+        kind: "Namespace",
+        versions: vec![("v1", "/api/v1/namespaces".to_owned())],
+        fields: "",
+        most: MAX_NODES,
+        without: "affinity to pods of namespaces by their labels cannot be decided",
+    });
+    let mut nodes = 0;
+    let Lists { rejected, notes } = each_list(&connection, &kinds, &mut |kind, path, objects| {
+        nodes +=
+            usize::from(kind.kind == "Node" || kind.kind == "NodeResourceTopology") * objects.len();
+        let version = kind.version(path);
+        objects
+            .iter()
+            .for_each(|json| take(kind.kind, version, json));
+    })?;
+    match nodes == 0 && !rejected.is_empty() {
+        true => Err(Failure::Environment(format!(
+            "{}: {}",
+            connection.url(),
+            rejected.join("; ")
+        ))),
+        false => Ok(notes),
+    }
+}
+
+fn connection(args: &ObjectsArgs) -> Result<Connection, Failure> {
+    let connection = Connection::find(args.kubeconfig.as_deref(), args.context.as_deref());
+    connection.map_err(|error| {
+        Failure::Environment(match error {
+            ConnectionError::NotInCluster { .. } => {
+                "no kubeconfig: set KUBECONFIG, --kubeconfig or --nodes FILE".to_owned()
+            }
+            error => error.to_string(),
+        })
+    })
+}
+
+/// Lists all kinds and passes the objects of each to `take`, with the path that was listed.
+fn each_list(
+    connection: &Connection,
+    kinds: &[ListedKind],
+    take: &mut dyn FnMut(&ListedKind, &str, Vec<String>),
+) -> Result<Lists, Failure> {
+    let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
+    let listed = snapshot(connection, &wanted).map_err(|error| failure(connection, &error))?;
+    let mut lists = Lists {
+        rejected: Vec::new(),
+        notes: Vec::new(),
+    };
+    for (kind, listed) in kinds.iter().zip(listed) {
+        match listed {
+            ListResult::All { path, objects } => take(kind, &path, objects),
+            ListResult::Rejected(error) if error.code() == Some(404) => lists.notes.push(format!(
+                "the cluster serves no {}: {}",
+                kind.plural, kind.without
+            )),
+            ListResult::Rejected(error) => {
+                let sentence = format!("{} cannot be listed ({error})", kind.plural);
+                lists.notes.push(format!("{sentence}: {}", kind.without));
+                lists.rejected.push(sentence);
+            }
+            ListResult::TooMany { max_objects } => {
+                return Err(Failure::Environment(format!(
+                    "expected at most {max_objects} {}, found more",
+                    kind.plural
+                )));
+            }
+        }
+    }
+    Ok(lists)
 }
 
 fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
@@ -183,6 +247,12 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
 }
 
 impl ListedKind {
+    /// The API version of a path.
+    fn version(&self, path: &str) -> &'static str {
+        let version = self.versions.iter().find(|(_, own)| own == path);
+        version.map_or("v1", |(version, _)| version)
+    }
+
     fn wanted(&self) -> ListRequest {
         ListRequest {
             paths: self.versions.iter().map(|(_, path)| path.clone()).collect(),
@@ -207,8 +277,7 @@ struct Reader {
 
 impl Reader {
     fn add(&mut self, kind: &ListedKind, path: &str, objects: &[String], pod: Option<PodName<'_>>) {
-        let version = kind.versions.iter().find(|(_, own)| own == path);
-        let version = version.map_or("v1", |(version, _)| version);
+        let version = kind.version(path);
         if kind.kind == "Pod" && path.contains("/namespaces/") {
             self.notes.push(format!(
                 "pods can only be listed at {path}: those of other namespaces are unknown"

@@ -14,6 +14,7 @@ mod program;
 #[path = "../../../pinfold/tests/commands/schema.rs"]
 mod schema;
 mod schemas;
+mod snapshot_files;
 mod snapshots;
 
 /// The program under test.

@@ -38,6 +38,12 @@ fn commands() {
             &format!("explain pod old {koordinator}"),
             &format!("view node left {koordinator}"),
             "top --nodes ../../../../examples/volcano-job/nodes.yaml --as volcano",
+            &format!("capacity -f one.yaml {running}"),
+            &format!("capacity -f one.yaml --compare -o yaml {running}"),
+            &format!("capacity -f gpus.yaml {koordinator}"),
+            &format!("capacity -f gpus.yaml --compare {koordinator}"),
+            &format!("snapshot - {koordinator}").replace("--as koordinator ", ""),
+            &format!("snapshot --scramble - {koordinator}").replace("--as koordinator ", ""),
             "top --nodes one.yaml",
             "top --nodes wrong.yaml",
             "top --nodes one.yaml --kubeconfig x",
@@ -54,6 +60,8 @@ fn help() {
             "explain pod --help",
             "top --help",
             "view node --help",
+            "capacity --help",
+            "snapshot --help",
         ],
     );
 }

@@ -106,6 +106,14 @@ impl ClusterNode {
         Self { gaps, ..self }
     }
 
+    /// The same node with another ledger of its kubelet; allocatable and used amounts stay.
+    pub(super) fn with_ledger(&self, ledger: Ledger) -> Self {
+        Self {
+            dialect: Dialect::Kubelet(Box::new(ledger)),
+            ..self.clone()
+        }
+    }
+
     /// A node on which Koordinator's plugin decides. Allocatable and used amounts are those of `node`.
     #[must_use]
     pub fn koordinator(node: KoordinatorNode, args: Arc<KoordinatorArgs>) -> Self {
@@ -241,22 +249,42 @@ impl ClusterNode {
         if !short.is_empty() {
             return Err(NodeRejection::Insufficient(short));
         }
-        let reserved = match &mut self.dialect {
-            Dialect::Kubelet(ledger) => kubelet::reserve(ledger, request)?,
+        let reserved = self.reserve_by_rules(request, prefilter)?;
+        resources_fit::add_pod(&mut self.used, request.requests());
+        Ok(reserved)
+    }
+
+    /// Reserves by the rules of the node's dialect alone, without comparing the totals.
+    fn reserve_by_rules(
+        &mut self,
+        request: &PodRequest,
+        prefilter: &mut PrefilterCache<'_>,
+    ) -> Result<NodeReservation, NodeRejection> {
+        match &mut self.dialect {
+            Dialect::Kubelet(ledger) => kubelet::reserve(ledger, request),
             Dialect::Koordinator { node, args } => {
-                koordinator::reserve(node, args, request, prefilter)?
+                koordinator::reserve(node, args, request, prefilter)
             }
-            Dialect::Volcano(node) => volcano::reserve(node, request)?,
-            Dialect::SchedulerPlugins(node) => scheduler_plugins::reserve(node, request)?,
-            Dialect::Unknown => NodeReservation {
+            Dialect::Volcano(node) => volcano::reserve(node, request),
+            Dialect::SchedulerPlugins(node) => scheduler_plugins::reserve(node, request),
+            Dialect::Unknown => Ok(NodeReservation {
                 cpus: CpuSet::new(),
                 amounts: TakenAmounts::new(),
                 numa: NodeSet::EMPTY,
                 detail: PlacementDetail::Nothing,
-            },
-        };
-        resources_fit::add_pod(&mut self.used, request.requests());
-        Ok(reserved)
+            }),
+        }
+    }
+
+    /// Reserves a replica by the rules of the node's dialect alone. Returns whether the replica changed anything that
+    /// the dialect decides on.
+    pub(super) fn reserve_replica(&mut self, request: &PodRequest) -> Result<bool, NodeRejection> {
+        let reserved = self.reserve_by_rules(request, &mut PrefilterCache::new(request))?;
+        Ok(match reserved.detail {
+            PlacementDetail::Nothing => false,
+            PlacementDetail::Kubelet(assignment) => !assignment.is_empty(),
+            _ => true,
+        })
     }
 
     /// Releases what a pod holds.

@@ -24,6 +24,7 @@ use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
 
 mod properties;
+mod replicas;
 
 fn cpu(id: u32) -> CpuId {
     CpuId::new(id).expect("a small machine")

@@ -113,6 +113,11 @@ impl DeviceState {
             .collect()
     }
 
+    /// Whether the same devices are in use and the same resources have entries, whichever containers hold them.
+    pub(crate) fn has_same_use(&self, other: &Self) -> bool {
+        self.entries.keys().eq(other.entries.keys()) && self.in_use() == other.in_use()
+    }
+
     /// Whether there is an entry for a resource, possibly empty.
     pub(super) fn holds_any(&self, resource: &ResourceName) -> bool {
         self.entries.contains_key(resource)

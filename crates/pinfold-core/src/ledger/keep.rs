@@ -91,8 +91,8 @@ mod tests {
     use crate::machine::{Machine, UniformMachine};
     use crate::memory::MemoryReservation;
     use crate::pod::Pod;
-    use crate::quantity::Quantity;
     use crate::policy::TopologyPolicy;
+    use crate::quantity::Quantity;
     use crate::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 
     fn rules(reserved: &str, memory_per_node: u64) -> Arc<Rules> {

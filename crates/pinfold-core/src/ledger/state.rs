@@ -117,6 +117,16 @@ impl LedgerState {
         &self.devices
     }
 
+    /// Whether a pod that neither node holds is decided about the same way on both, under equal rules: the shared pools,
+    /// the memory tables, and the devices offered and in use are equal. Which pods hold the rest does not matter.
+    #[must_use]
+    pub fn has_same_free_resources(&self, other: &Self) -> bool {
+        self.cpus.shared() == other.cpus.shared()
+            && self.memory.nodes() == other.memory.nodes()
+            && self.pool == other.pool
+            && self.devices.has_same_use(&other.devices)
+    }
+
     /// The admitted pods by UID.
     #[must_use]
     pub fn admitted_pods(&self) -> &BTreeMap<PodUid, AdmittedPod> {

@@ -333,3 +333,52 @@ fn allocatable_is_the_capacity_less_reservations_and_hugepages() {
         "never below zero"
     );
 }
+
+#[test]
+fn the_sums_promise_replicas_until_the_first_resource_is_used_up() {
+    let mut node = node("{}");
+    let promised = |node: &AdmissionNode, requests: &str| {
+        let sums = node.replicas(&asking(requests)).expect("not excluded");
+        let names: Vec<&str> = sums.limits.iter().map(ResourceName::as_str).collect();
+        format!("{} {}", sums.replicas, names.join("+"))
+    };
+    for (requests, expected) in [
+        ("cpu: 6", "2 cpu"),
+        ("cpu: 8, memory: 32Gi", "2 cpu+memory"),
+        ("cpu: 1", "3 pods"),
+        ("cpu: 17", "0 cpu"),
+        ("example.com/gpu: 1, cpu: 8", "2 cpu+example.com/gpu"),
+        ("example.com/fpga: 1", "0 example.com/fpga"),
+    ] {
+        assert_eq!(promised(&node, requests), expected, "{requests}");
+    }
+    node.add(&"a".into(), &asking("cpu: 9"));
+    assert_eq!(promised(&node, "cpu: 2"), "2 pods");
+    assert_eq!(promised(&node, "cpu: 4"), "1 cpu");
+}
+
+#[test]
+fn each_promised_replica_passes_the_filters_and_the_next_one_does_not() {
+    for requests in ["cpu: 6", "cpu: 3, memory: 30Gi", "cpu: 100m"] {
+        let (mut node, pod) = (node("{}"), asking(requests));
+        let promised = node.replicas(&pod).expect("not excluded").replicas;
+        for number in 0..promised {
+            assert_eq!(scheduler(&node, &pod), "", "{requests}: replica {number}");
+            node.add(&format!("replica-{number}").into(), &pod);
+        }
+        assert_ne!(scheduler(&node, &pod), "", "{requests}");
+    }
+}
+
+#[test]
+fn a_node_has_one_replica_of_a_pod_with_a_host_port_and_none_if_it_is_excluded() {
+    let port = "{containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]}";
+    let sums = node("{}").replicas(&pod(port)).expect("not excluded");
+    assert_eq!((sums.replicas, sums.is_port_limited), (1, true));
+    let cordoned = node("{unschedulable: true}");
+    let excluded = cordoned.replicas(&asking("cpu: 1"));
+    assert!(
+        matches!(excluded, Err(Unschedulable::Mismatch(_))),
+        "{excluded:?}"
+    );
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -18,6 +18,8 @@ use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics};
 pub const MAX_STREAM_BYTES: u64 = 2 << 30;
 /// Limit of the objects of such a file.
 pub const MAX_STREAM_OBJECTS: usize = 500_000;
+/// The bytes that are read at once.
+const BUFFER: usize = 1 << 16;
 
 /// Reads the objects of a JSON file in order and passes each one to `take`, which returns whether to go on.
 ///
@@ -40,7 +42,9 @@ pub fn read_json(
         from,
         left: MAX_STREAM_BYTES,
     };
-    let mut json = serde_json::Deserializer::from_reader(bounded);
+    // The parser reads byte by byte: each byte comes from this buffer, not through the readers below.
+    let buffered = BufReader::with_capacity(BUFFER, bounded);
+    let mut json = serde_json::Deserializer::from_reader(buffered);
     let mut is_empty = true;
     loop {
         let mut begun = false;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use pinfold_core::decision::Decision;
 use pinfold_core::device::NoPreference;
 use pinfold_core::exclusive_cpus::{self, ContainerCpus, CpuReasons};
 use pinfold_core::ledger::Ledger;
@@ -19,10 +20,8 @@ use crate::admission::{self, NotSimulated, OutsideRejection, RejectedBy};
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::exit::{Failure, REJECTED};
-use crate::node::SimulatedNode;
-use crate::output::remark;
 use crate::progress::Activity;
-use crate::running::RunningPods;
+use crate::starting_state::StartedNode;
 use crate::{input, output};
 
 pub(crate) mod cluster;
@@ -33,9 +32,9 @@ pub(crate) struct PodAnswer<'a, T> {
     /// The answer.
     #[serde(flatten)]
     pub(crate) found: &'a T,
-    /// Why its containers have exclusive or shared CPUs.
+    /// Why kube-scheduler or the kubelet's predicates reject the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cpus: Option<&'a CpuReasons>,
+    pub(crate) rejection: Option<&'a OutsideRejection>,
     /// Whether Pinfold would decide otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) as_pinfold: Option<&'a AsPinfold>,
@@ -74,9 +73,8 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.cluster.is_cluster(args.node.decider.decider) {
         return cluster::run(args);
     }
-    let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
-    let running = RunningPods::read(&args.running)?;
-    let (ledger, sums) = running.admitted(&node, args.bound, remark)?;
+    let opened = args.start.open(&args.node)?;
+    let StartedNode { ledger, sums, .. } = opened.started(&args.start, args.bound)?;
     let object = input::first_object(&args.pod)?;
     let request = AdmissionRequest::of(&object);
     let (name, pod) = (object.pod.name.clone(), Arc::new(object.pod));
@@ -86,24 +84,27 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     drop(activity);
     admission::remedies::retain_fitting(&mut found, &pod, &request, &sums, args.bound);
     let unschedulable = admission::schedule(&sums, &request, args.bound).err();
-    let rejection = unschedulable.or_else(|| predicates(&ledger, &sums, &pod, &request, &found));
-    let as_pinfold = match (&rejection, pinfold) {
-        (None, Some(pinfold)) => {
+    let rejection =
+        unschedulable.or_else(|| predicates(&ledger, &sums, &pod, &request, &found.decision));
+    let as_pinfold = match &rejection {
+        None => {
             let kubelet = PodOutcome::of(&found.decision);
-            let ledger = running.admitted(&pinfold, args.bound, |_| {}).ok();
-            ledger.and_then(|(ledger, _)| compare(&name, &pod, kubelet, ledger))
+            let started = opened.started_as_pinfold(&args.start, args.bound);
+            started.and_then(|started| compare(&name, &pod, kubelet, started.ledger))
         }
-        _ => None,
+        Some(_) => None,
     };
     let mut not_simulated = admission::not_simulated(&sums, [(name.as_str(), &request)]);
-    not_simulated.extend((args.running.state.as_ref()).map(|_| NotSimulated::of_state_files()));
-    let rules = &node.rules;
+    if opened.start.is_directory() {
+        not_simulated.push(NotSimulated::of_state_files());
+    }
+    let rules = &opened.node.rules;
     let cpus = exclusive_cpus::reasons(&pod, rules.has_exclusive_cpus(), rules.pod_level());
     let answer = NodeAnswer {
         found: &found,
         cpus: &cpus,
         remote_memory: match (&rejection, found.decision.assignment()) {
-            (None, Some(assignment)) => remote_memory::of(node.machine(), assignment),
+            (None, Some(assignment)) => remote_memory::of(opened.node.machine(), assignment),
             _ => Vec::new(),
         },
         ignored: match rejection.is_none() && found.decision.is_admitted() {
@@ -133,19 +134,19 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Asks the kubelet's predicates about a pod that the managers admit.
-fn predicates(
+pub(crate) fn predicates(
     ledger: &Ledger,
     sums: &AdmissionNode,
     pod: &Arc<Pod>,
     request: &AdmissionRequest,
-    found: &Remedies,
+    decision: &Decision,
 ) -> Option<OutsideRejection> {
-    if !found.decision.is_admitted() {
+    if !decision.is_admitted() {
         return None;
     }
     let mut with_pod = ledger.clone();
     with_pod.admit(pod, &mut NoPreference).ok()?;
-    let allocated = admission::allocated(&with_pod, &found.decision);
+    let allocated = admission::allocated(&with_pod, decision);
     let rejection = sums.predicates(request, &allocated).err()?;
     Some(rejection.into())
 }
@@ -167,24 +168,7 @@ pub(crate) fn compare(
 fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
     let mut all = String::new();
     if let Some(rejection) = answer.rejection {
-        let (head, line) = match rejection.by {
-            RejectedBy::KubeScheduler => (format!("Pod {name} stays Pending:"), &rejection.message),
-            RejectedBy::Kubelet => {
-                let head = format!("Pod {name} is rejected, {}:", rejection.reason);
-                (head, &rejection.message)
-            }
-        };
-        all.push_str(&paragraph("", &head, 2, output::width()));
-        let details = match rejection.details.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", rejection.details),
-        };
-        all.push_str(&paragraph(
-            "  ",
-            &format!("{line}{details}"),
-            2,
-            output::width(),
-        ));
+        all.push_str(&rejection_text(name, rejection));
         if !answer.found.decision.is_admitted() {
             all.push_str("\nBound to this node all the same:\n\n");
         }
@@ -202,6 +186,20 @@ fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
     all.push_str(&admission::not_simulated_text(&answer.not_simulated));
     all.extend(answer.as_pinfold.map(AsPinfold::text));
     all
+}
+
+/// The rejection by kube-scheduler or the kubelet's predicates as text.
+pub(crate) fn rejection_text(name: &str, rejection: &OutsideRejection) -> String {
+    let head = match rejection.by {
+        RejectedBy::KubeScheduler => format!("Pod {name} stays Pending:"),
+        RejectedBy::Kubelet => format!("Pod {name} is rejected, {}:", rejection.reason),
+    };
+    let line = match rejection.details.is_empty() {
+        true => rejection.message.clone(),
+        false => format!("{} ({})", rejection.message, rejection.details),
+    };
+    let width = output::width();
+    paragraph("", &head, 2, width) + &paragraph("  ", &line, 2, width)
 }
 
 /// The answer as text.

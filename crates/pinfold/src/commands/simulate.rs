@@ -22,8 +22,10 @@ use crate::as_pinfold::AsPinfold;
 use crate::exit::{Failure, REJECTED};
 use crate::journal_replay::JournalReplay;
 use crate::node::SimulatedNode;
-use crate::output::{self, width};
-use crate::simulation::{PodCounts, Simulation, SimulationPlan, StepEvent};
+use crate::output::{self, remark, width};
+use crate::script::ScriptPod;
+use crate::simulation::{PodCounts, Simulation, SimulationPlan, SimulationStep, StepEvent};
+use crate::starting_state::{OpenedNode, StartingState};
 use crate::usage::{self, ResourceUsage};
 use crate::{input, script};
 
@@ -60,31 +62,61 @@ fn simulate(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if args.cluster.is_cluster(decider) {
         return cluster::run(args);
     }
-    if let Some(journal) = &args.journal {
+    let has_pods = !args.pods.manifests.is_empty() || !args.pods.more.filename.is_empty();
+    if let (Some(journal), false, None) = (&args.start.journal, has_pods, &args.start.script) {
         let replay = JournalReplay::read(journal)?;
         let node = replay.node.with(args.node.policy, args.node.scope)?;
         let plan = SimulationPlan {
-            start: Some(&replay.start),
+            replayed: Some(&replay.start),
             offers: &replay.offers,
             ..SimulationPlan::new(&replay.pods, &replay.steps)
         };
         return run_on(args, &node, None, &plan);
     }
-    let (node, pinfold) = SimulatedNode::open_with_pinfold(&args.node)?;
+    let OpenedNode {
+        node,
+        pinfold,
+        start,
+    } = args.start.open(&args.node)?;
     let objects = input::pods(&args.pods)?;
-    let steps = script::steps(args.script.as_ref(), &objects)?;
-    let requests = objects.iter().map(AdmissionRequest::of).collect();
-    let admission = NodeAdmission::new(&node, requests, args.bound);
-    let pods: Vec<Arc<Pod>> = objects
-        .into_iter()
-        .map(|object| Arc::new(object.pod))
-        .collect();
+    let running = running(&start, &node)?;
+    let first = running.len();
+    let names = running.iter().map(|(_, name)| name.clone());
+    let names: Vec<ScriptPod> = names.chain(objects.iter().map(ScriptPod::from)).collect();
+    let steps = match &args.start.script {
+        Some(script) => script::read(script, &names)?,
+        None => (first..names.len()).map(SimulationStep::Add).collect(),
+    };
+    let requests = running
+        .iter()
+        .map(|(pod, _)| AdmissionRequest::of_resources(pod));
+    let requests = requests.chain(objects.iter().map(AdmissionRequest::of));
+    let admission = NodeAdmission::new(&node, requests.collect(), args.bound);
+    let objects = objects.into_iter().map(|object| Arc::new(object.pod));
+    let pods = running.into_iter().map(|(pod, _)| pod);
+    let pods: Vec<Arc<Pod>> = pods.chain(objects).collect();
     let plan = SimulationPlan {
         rounds: args.repeat,
+        start: Some(&start),
         admission: Some(admission),
         ..SimulationPlan::new(&pods, &steps)
     };
     run_on(args, &node, pinfold.as_ref(), &plan)
+}
+
+/// The running pods, for steps of a script about them.
+fn running(
+    start: &StartingState<'_>,
+    node: &SimulatedNode,
+) -> Result<Vec<(Arc<Pod>, ScriptPod)>, Failure> {
+    Ok(match start {
+        StartingState::Manifests(objects) => {
+            let pods = objects.iter();
+            pods.map(|object| (Arc::new(object.pod.clone()), ScriptPod::from(object)))
+                .collect()
+        }
+        _ => start.on(node, true)?.pods,
+    })
 }
 
 /// Takes the steps on a node and prints the result, with the decisions in which `pinfold` differs.
@@ -104,6 +136,10 @@ fn run_on(
         return compare::run(node, plan, args.output.without_picture());
     }
     let simulation = plan.run_on(node)?;
+    simulation
+        .rejected_at_start
+        .iter()
+        .for_each(|line| remark(line));
     let as_pinfold = pinfold.and_then(|pinfold| plan.compare(&simulation, pinfold));
     let usages = usage::of(&simulation.ledger);
     let occupancy = simulation.ledger.occupancy();
@@ -116,10 +152,7 @@ fn run_on(
         events: &simulation.events,
         usage: &usages,
         occupancy: &occupancy,
-        not_simulated: match &simulation.admission {
-            Some(admission) => admission.not_simulated(plan.pods),
-            None => Vec::new(),
-        },
+        not_simulated: not_simulated(plan, &simulation),
         as_pinfold: as_pinfold.as_ref(),
     };
     let layout = MachineLayout::new(node.machine(), &occupancy);
@@ -154,6 +187,18 @@ fn run_on(
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(REJECTED),
     })
+}
+
+/// What is not simulated about the pods of the steps and the running pods.
+fn not_simulated(plan: &SimulationPlan<'_>, simulation: &Simulation) -> Vec<NotSimulated> {
+    let Some(admission) = &simulation.admission else {
+        return Vec::new();
+    };
+    let mut found = admission.not_simulated(plan.pods);
+    if plan.start.is_some_and(StartingState::is_directory) {
+        found.push(NotSimulated::of_state_files());
+    }
+    found
 }
 
 /// The result as text: the steps, the machine with its pods, and what is left.

@@ -1,6 +1,7 @@
 //! Runs `pinfold`: snapshots of its output, its exit codes, its pages and examples.
 
 mod agent;
+mod capacity;
 mod deciders;
 mod documents;
 mod errors;
@@ -42,7 +43,7 @@ fn the_readme_shows_what_the_program_prints_and_draws() {
 
 #[test]
 fn every_example_gives_its_expected_output() {
-    assert_eq!(examples::check(), 8);
+    assert_eq!(examples::check(), 9);
 }
 
 #[test]

@@ -163,6 +163,53 @@ fn defragment() {
 }
 
 #[test]
+fn capacity() {
+    let cluster = "--nodes ../../../../examples/replica-capacity/cluster.yaml";
+    check(
+        "capacity",
+        &[
+            "capacity --machine '2 sockets, 4 cores, smt2' one.yaml",
+            "capacity --machine '2 sockets, 4 cores, smt2' --pods two.yaml --compare one.yaml",
+            "capacity --machine '2 sockets, 4 cores' hog.yaml",
+            "capacity --machine '2 sockets, 4 cores' --output yaml pair.yaml",
+            &format!("capacity {cluster} -f one.yaml"),
+            &format!("capacity {cluster} -f one.yaml --compare --output json"),
+            "capacity --copies 3000 --machine '2 sockets, 4 cores, smt2' one.yaml",
+            "capacity --nodes filters.yaml filtered.yaml",
+            "capacity --as koordinator --nodes koordinator.yaml lsr.yaml",
+            "capacity --as volcano --nodes koordinator.yaml --compare lsr.yaml",
+            &format!("capacity {cluster} --state kubelet one.yaml"),
+            &format!("capacity {cluster} --script steps.yaml one.yaml"),
+        ],
+    );
+}
+
+#[test]
+fn starting_states() {
+    let eight = "--machine '2 sockets, 4 cores, smt2'";
+    check(
+        "starting-states",
+        &[
+            &format!("simulate {eight} --pods two.yaml one.yaml"),
+            &format!("simulate {eight} --pods two.yaml --script roll-two.yaml one.yaml"),
+            &format!("simulate {eight} --pods two.yaml --pods two.yaml one.yaml"),
+            &format!("simulate {eight} --state kubelet two.yaml"),
+            &format!("simulate {eight} --state kubelet --script remove-a.yaml two.yaml"),
+            &format!("explain {eight} --state kubelet one.yaml"),
+            &format!("explain {eight} --state kubelet --script remove-a.yaml one.yaml"),
+            &format!("capacity {eight} --state kubelet one.yaml"),
+            &format!("defragment {eight} --state kubelet one.yaml"),
+            &format!("defragment {eight} --pods two.yaml hog.yaml"),
+            &format!("defragment {eight} --pods two.yaml --bound one.yaml"),
+            &format!("simulate {eight} --state kubelet --journal x two.yaml"),
+            &format!("simulate {eight} --journal x two.yaml"),
+            "simulate --copies 2 --machine '2 sockets, 4 cores, smt2' --pods two.yaml one.yaml",
+            "simulate --copies 2 --machine '2 sockets, 4 cores, smt2' --state kubelet one.yaml",
+        ],
+    );
+}
+
+#[test]
 fn check_configurations() {
     check(
         "check",
@@ -253,6 +300,7 @@ fn help() {
             "simulate --help",
             "explain --help",
             "defragment --help",
+            "capacity --help",
             "check --help",
             "checkpoint --help",
             "run --help",

@@ -2,17 +2,18 @@
 
 use pinfold_core::cpu_set::CpuList;
 use pinfold_core::device::{AdvertisedDevices, Device};
+use pinfold_core::settings::CpuManagerPolicy;
 
 use super::*;
 use crate::journaled_ledger::PodOutcome;
 
 /// The rules of the other tests, with CPUs offline and another CPU manager policy.
-fn changed_rules(offline: &str, cpu_policy: &str) -> Arc<Rules> {
+fn changed_rules(offline: &str, cpu_policy: CpuManagerPolicy) -> Arc<Rules> {
     let hardware = format!("2 sockets, 1 numa, 4 cores, smt2{offline}");
     let hardware = pinfold_hardware::synthetic::read(&hardware).expect("a machine");
     let (machine, _) = hardware.machine_within_reach().expect("a machine");
     let settings = Settings {
-        cpu_policy: cpu_policy.to_owned(),
+        cpu_policy,
         // Which CPUs are reserved would otherwise depend on those that are online.
         reserved_cpus: Some(CpuList::from(&set("0,8"))),
         ..rules("restricted").settings().clone()
@@ -52,13 +53,19 @@ fn a_pod_that_the_kubelet_pinned_keeps_its_cpus_when_the_rules_change() {
     let _ = scene
         .node
         .synchronize(pods, Vec::new(), &mut NoPreference, NOW);
-    let (outcomes, _) = change(&mut scene, &changed_rules(", offline=7", "static"));
+    let (outcomes, _) = change(
+        &mut scene,
+        &changed_rules(", offline=7", CpuManagerPolicy::Static),
+    );
     assert_eq!(outcomes, [("old".into(), PodOutcome::Unchanged)]);
     assert_eq!(held(&scene, "old"), "2,10");
     let new = scene.run("new", &cpus(2)).expect("exclusive CPUs");
     assert!(new.cpus.is_disjoint(&set("2,10")));
     // One of its CPUs is gone: the agent does not give it another one.
-    change(&mut scene, &changed_rules(", offline=7,10", "static"));
+    change(
+        &mut scene,
+        &changed_rules(", offline=7,10", CpuManagerPolicy::Static),
+    );
     assert_eq!(held(&scene, "old"), "2");
     assert_eq!(scene.node.kubelet_pinned(), 1);
 }
@@ -74,7 +81,7 @@ fn koordinators_placements_survive_a_change_of_the_rules() {
     let other = other.iter().last().expect("a CPU");
     let (outcomes, _) = change(
         &mut scene,
-        &changed_rules(&format!(", offline={other}"), "static"),
+        &changed_rules(&format!(", offline={other}"), CpuManagerPolicy::Static),
     );
     assert!(
         outcomes
@@ -85,7 +92,7 @@ fn koordinators_placements_survive_a_change_of_the_rules() {
     // A CPU that is gone is replaced, in the ledger and for the container.
     change(
         &mut scene,
-        &changed_rules(&format!(", offline={gone}"), "static"),
+        &changed_rules(&format!(", offline={gone}"), CpuManagerPolicy::Static),
     );
     let now = set(&scene.sent_cpus("lsr-main"));
     assert_eq!(now.to_string(), held(&scene, "lsr"));
@@ -122,7 +129,10 @@ fn a_held_device_never_moves() {
     scene.stop("a");
     let gone = set(&cpus_of_b).iter().next().expect("a CPU");
     for offline in [", offline=1".to_owned(), format!(", offline=1,{gone}")] {
-        change(&mut scene, &changed_rules(&offline, "static"));
+        change(
+            &mut scene,
+            &changed_rules(&offline, CpuManagerPolicy::Static),
+        );
         assert_eq!(device_of(&scene, "b").as_deref(), Some("gpu1"));
     }
     assert_ne!(held(&scene, "b"), cpus_of_b);
@@ -139,7 +149,7 @@ fn without_a_cpu_manager_containers_get_all_cpus_and_their_quota_back() {
     let added = scene.node.add_container(container, &mut NoPreference, NOW);
     assert!(added.is_ok());
     scene.run("s", "spec: {containers: [{name: main}]}");
-    let (_, updates) = change(&mut scene, &changed_rules("", "none"));
+    let (_, updates) = change(&mut scene, &changed_rules("", CpuManagerPolicy::None));
     assert_eq!(held(&scene, "a"), "");
     let own = updates.iter().find(|update| update.container == "a-main");
     let own = &own.expect("an update").allowance;

@@ -27,7 +27,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-const NODES: [&str; 7] = ["k-1", "k-2", "o-1", "o-2", "o-3", "v-1", "x"];
+pub(super) const NODES: [&str; 7] = ["k-1", "k-2", "o-1", "o-2", "o-3", "v-1", "x"];
 
 /// CPUs that are reserved, or held by a pod that is never removed.
 const OFF_LIMITS: [(&str, &str); 5] = [
@@ -38,7 +38,7 @@ const OFF_LIMITS: [(&str, &str); 5] = [
     ("v-1", "7"),
 ];
 
-fn new_node(name: &str) -> ClusterNode {
+pub(super) fn new_node(name: &str) -> ClusterNode {
     match name {
         "k-1" => kubelet("single-numa-node"),
         "k-2" => kubelet("best-effort"),

@@ -19,8 +19,8 @@ use serde::Serialize;
 use crate::admission::{self, NotSimulated};
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
-use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, SimulatedCluster};
-use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place, rejected};
+use crate::cluster::{ClusterFiles, NodeReason, SimulatedCluster};
+use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output;
@@ -60,17 +60,11 @@ struct FittingNode {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    if args.running.state.is_some() || args.running.script.is_some() {
-        return Err(Failure::BadInput(
-            "--state and --script are for a single node: the running pods of a cluster are in the files of --nodes \
-             with their nodeName, or in --pods"
-                .to_owned(),
-        ));
-    }
+    let running = args.start.cluster_pods_without_script()?;
     let files = ClusterFiles::read(&args.cluster, &args.node)?;
     let mut nodes = files.nodes(args.node.decider.decider)?;
-    let running = input::pods(&args.running.pods)?;
-    place_running(&mut nodes, &running)?;
+    nodes.place_pending()?;
+    nodes.place_running(&running)?;
     let mut pod = input::first_object(&args.pod)?;
     if args.bound {
         nodes.bind_all(std::slice::from_mut(&mut pod))?;
@@ -116,7 +110,8 @@ fn compare(
     kubelet: Option<&FittingNode>,
 ) -> Option<AsPinfold> {
     let mut nodes = files.as_pinfold()?;
-    place_running(&mut nodes, running).ok()?;
+    nodes.place_pending().ok()?;
+    nodes.place_running(running).ok()?;
     let ask = nodes.ask(pod).ok()?;
     let excluded = nodes.excluded(&AdmissionRequest::of(pod));
     let pinfold = candidates(&mut nodes, &ask, &excluded);
@@ -139,22 +134,6 @@ fn compare(
             false => found.by_other_rules(),
         },
     )
-}
-
-/// Places the pods of the nodes' files that are not bound, and the pods that run already.
-fn place_running(nodes: &mut SimulatedCluster, running: &[PodObject]) -> Result<(), Failure> {
-    let pending = std::mem::take(&mut nodes.pending);
-    for pod in pending.iter().chain(running) {
-        let ask = nodes.ask(pod)?;
-        nodes.names.insert(ask.uid().clone(), pod.pod.name.clone());
-        if let Err(NotPlaced::NoNode(rejections)) =
-            nodes.place(pod, &AdmissionRequest::of(pod), &ask)
-        {
-            let why = rejected(&rejections);
-            (nodes.remark)(&format!("warning: {} does not run: {why}", pod.pod.name));
-        }
-    }
-    Ok(())
 }
 
 fn candidates(

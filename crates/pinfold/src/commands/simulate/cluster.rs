@@ -28,6 +28,7 @@ use crate::as_pinfold::{AsPinfold, PodOutcome};
 use crate::cluster::{ClusterFiles, NodeReason, NotPlaced, RejectedStatus, SimulatedCluster};
 use crate::exit::{Failure, REJECTED};
 use crate::progress::Progress;
+use crate::script::ScriptPod;
 use crate::simulation::{PodCounts, SimulationStep};
 use crate::{input, output, script};
 
@@ -102,13 +103,24 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let files = ClusterFiles::read(&args.cluster, &args.node)?;
+    let running = args.start.cluster_pods()?;
     let mut nodes = files.nodes(args.node.decider.decider)?;
     let mut pods = std::mem::take(&mut nodes.pending);
+    nodes.place_running(&running)?;
     pods.extend(input::pods(&args.pods)?);
     if args.bound {
         nodes.bind_all(&mut pods)?;
     }
-    let steps = script::steps(args.script.as_ref(), &pods)?;
+    // The running pods are behind the others, so that a script can remove them.
+    let added = pods.len();
+    pods.extend(running.iter().cloned());
+    let steps = match &args.start.script {
+        Some(script) => {
+            let names: Vec<ScriptPod> = pods.iter().map(ScriptPod::from).collect();
+            script::read(script, &names)?
+        }
+        None => (0..added).map(SimulationStep::Add).collect(),
+    };
     let mut progress = Progress::on_stderr(steps.len() * args.repeat as usize);
     let simulation = ClusterSimulation::new(&nodes, &pods)?;
     let ClusterSimulation { events, counts, .. } =
@@ -117,7 +129,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         })?;
     progress.end();
     let as_pinfold = match nodes.reading.decider.is_kubelet() {
-        true => compare(&files, &pods, &steps, args.repeat, &events),
+        true => compare(&files, &running, &pods, &steps, args.repeat, &events),
         false => None,
     };
     let reports = reports(&nodes);
@@ -147,12 +159,14 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
 /// Takes the same steps as Pinfold decides, and compares; `None` if Pinfold cannot decide about the cluster.
 fn compare(
     files: &ClusterFiles,
+    running: &[PodObject],
     pods: &[PodObject],
     steps: &[SimulationStep],
     rounds: u32,
     events: &[ClusterStepEvent],
 ) -> Option<AsPinfold> {
     let mut nodes = files.as_pinfold()?;
+    nodes.place_running(running).ok()?;
     let most = MOST_COMPARED / nodes.cluster.nodes().count().max(1);
     let simulation = ClusterSimulation::new(&nodes, pods).ok()?;
     let pinfold = simulation
