@@ -12,8 +12,8 @@ use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 
 impl ManagedNode {
-    /// Removes a stopped sandbox. Releases its pod unless the pod has a newer sandbox, or the API server has it as active.
-    /// Returns the updates of other containers.
+    /// Removes a stopped sandbox. Releases its pod unless the pod has a newer sandbox, or the API server may have it as
+    /// active. Returns the updates of other containers.
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -26,8 +26,11 @@ impl ManagedNode {
             return Ok(Vec::new());
         };
         match self.pod_status.status(&sandbox.identity()) {
-            PodStatus::Active => Ok(self.updates()),
-            _ => self.release_without_sandbox(&sandbox.uid, now),
+            // Once the pods are listed, a pod that ended is released: see `release_ended`.
+            PodStatus::Active | PodStatus::NotListed => Ok(self.updates()),
+            PodStatus::Unknown | PodStatus::Terminated | PodStatus::Absent => {
+                self.release_without_sandbox(&sandbox.uid, now)
+            }
         }
     }
 

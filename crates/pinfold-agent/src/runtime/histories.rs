@@ -17,7 +17,7 @@ const PODS: u8 = 6;
 /// Number of histories without `PINFOLD_CASES`.
 const HISTORIES: u64 = 500;
 /// Number of steps of a history.
-const STEPS: usize = 40;
+const STEPS: usize = 30;
 
 /// The kind of runtime and whether there is an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

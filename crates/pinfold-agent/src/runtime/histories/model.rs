@@ -70,9 +70,13 @@ pub(super) fn check(
             return Err(format!("{id} runs on {found} instead of {expected}"));
         }
     }
+    // A stricter policy may also move a pod from both NUMA nodes to one.
+    let one: CpuSet = "0-3,8-11".parse().expect("CPUs");
+    let spans = |cpus: &CpuSet| !cpus.is_subset(&one) && !cpus.is_disjoint(&one);
     let may_move = |cpus: &CpuSet| match step {
-        Step::Offline(_) | Step::Rules(_) | Step::StartAgent => {
-            !cpus.is_subset(&node.assignable_cpus())
+        Step::Offline(_) => !cpus.is_subset(&node.assignable_cpus()),
+        Step::Rules(_) | Step::StartAgent => {
+            spans(cpus) || !cpus.is_subset(&node.assignable_cpus())
         }
         _ => false,
     };

@@ -609,7 +609,7 @@ impl PlayedNode {
         let milli = container
             .requests
             .get("cpu")
-            .map_or(0, |cpu| cpu.milli_value());
+            .map_or(0, pinfold_core::quantity::Quantity::milli_value);
         let uid: PodUid = self.pods[pod].uid.as_str().into();
         let ready = self.pods[pod].sandboxes.iter().find(|one| one.ready);
         let Some(sandbox) = ready.map(|one| one.id.clone()) else {

@@ -150,3 +150,22 @@ fn the_agent_connects_on_a_full_disk_and_admits_running_pods_when_there_is_space
         holds(Containerd, api_server, &steps.concat());
     }
 }
+
+#[test]
+fn a_pod_whose_sandbox_is_stopped_before_the_pods_are_listed_keeps_its_cpus() {
+    for disk in [&[][..], &[Disk(true)]] {
+        let steps = [
+            &[WatchAll, Run(1), Kill][..],
+            disk,
+            &[
+                StartAgent,
+                PauseDies(1),
+                WatchAll,
+                Disk(false),
+                Check,
+                Run(1),
+            ],
+        ];
+        holds(Containerd, true, &steps.concat());
+    }
+}
