@@ -196,7 +196,7 @@ fn facts(layout: &MachineLayout) -> String {
         .collect();
     sockets.sort_unstable();
     sockets.dedup();
-    let mut cpus: Vec<_> = layout.nodes.iter().flat_map(|node| node.cpus()).collect();
+    let mut cpus: Vec<_> = layout.nodes.iter().flat_map(NodeLayout::cpus).collect();
     cpus.sort_unstable_by_key(|cpu| cpu.id);
     cpus.dedup_by_key(|cpu| cpu.id);
     let memory = layout.nodes.iter().flat_map(|node| &node.memory);

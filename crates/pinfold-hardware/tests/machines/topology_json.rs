@@ -15,7 +15,7 @@ fn presets_and_descriptions_are_read_back_from_json() {
     let described = [
         "2 sockets, 2 cores, smt2, gpu=1, nic@1=2, isolated=2-3, offline=1",
         "2 sockets, 2 cores, distances=10,9/21,11",
-        "1 socket, 2 numa, 4 cores, hugepages-2Mi=64, cpuless=1",
+        "1 socket, 2 numa, 4 cores, hugepages-2Mi=64, cpuless=2",
     ]
     .map(|text| synthetic::read(text).expect(text));
     for hardware in presets.chain(described) {

@@ -69,7 +69,7 @@ fn every_snapshot_as_json_has_the_schema_of_its_command() {
     lines.push(("topology".to_owned(), "topology".to_owned()));
     lines.push((
         "topology".to_owned(),
-        "topology --machine '1 socket, 2 numa, 2 cores, hugepages-2Mi=8, cpuless=1'".to_owned(),
+        "topology --machine '1 socket, 2 numa, 2 cores, hugepages-2Mi=8, cpuless=2'".to_owned(),
     ));
     let mut seen = BTreeSet::new();
     for (command, line) in lines {
