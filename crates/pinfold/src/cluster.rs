@@ -353,7 +353,7 @@ impl ClusterBuilder<'_> {
             DialectName::Kubelet => return kubelet_like(like, &sources, self.remark),
             DialectName::Volcano => {
                 topology = plain;
-                numatopology = volcano::publish(name, machine, &occupancy, settings, Vec::new());
+                numatopology = volcano::publish_as_exporter(name, machine, &occupancy, settings);
                 sources.numatopology = Some(&numatopology);
             }
             DialectName::Koordinator => {

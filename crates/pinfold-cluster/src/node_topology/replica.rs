@@ -173,7 +173,7 @@ impl Replica {
     /// counts are near no NUMA node. `cpus` are its CPUs, if they are listed.
     ///
     /// If the object does not state the CPU or memory policy, it is assumed to be static if the zones report the
-    /// resource.
+    /// resource, and some CPU as allocatable.
     ///
     /// # Errors
     /// If the object does not describe a valid machine and kubelet.
@@ -416,7 +416,11 @@ fn settings(topology: &NodeTopology, zones: &[NumberedZone<'_>], fidelity: Fidel
         let text = topology.attribute(name);
         text.map(attributes::options).unwrap_or_default()
     };
-    let cpu_policy = stated(attributes::CPU_POLICY, ["none", "static"], reports("cpu"));
+    // A kubelet whose CPU manager is off lists no CPU as allocatable, and a static one always has some.
+    let assigns_cpus = zones
+        .iter()
+        .any(|(_, zone)| counts(zone, "cpu").is_some_and(|counts| counts.allocatable > 0));
+    let cpu_policy = stated(attributes::CPU_POLICY, ["none", "static"], assigns_cpus);
     let memory = reports("memory");
     let memory_policy = stated(attributes::MEMORY_POLICY, ["None", "Static"], memory);
     // The policies require some reservation. The amounts that count are those of the zones.
