@@ -141,6 +141,7 @@ fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let facts = ReportAnnotations::of(&machine, &settings, CpuSet::new());
     let numa = volcano::publish(NODE, &machine, &occupancy, &settings, Vec::new());
     Ok(CustomResourceReport {
+        pods: None,
         generation,
         objects: vec![
             CustomResource::topology(&koordinator::publish(&topology, &facts)),

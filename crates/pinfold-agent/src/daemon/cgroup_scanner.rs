@@ -124,6 +124,7 @@ fn running_pods(pods: &[CachedPod], cgroups: &[ContainerCgroup]) -> RunningPods 
     for CachedPod {
         object: pod,
         containers: names,
+        ..
     } in pods
     {
         let Some(cgroups) = by_pod.get(&pod.pod.uid) else {
@@ -219,6 +220,7 @@ mod tests {
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
         let containers = containers.iter();
         CachedPod {
+            phase: Default::default(),
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
             containers: containers
                 .map(|&(id, name)| (id.to_owned(), name.into()))

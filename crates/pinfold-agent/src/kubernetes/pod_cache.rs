@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pinfold_core::name::ContainerName;
-use pinfold_kube::pod::{PodIdentity, PodObject};
+use pinfold_kube::pod::{PodIdentity, PodObject, StatusPhase};
 
 /// Longest wait for a pod's watch event: runtimes give an NRI plugin two seconds per request.
 pub const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -25,6 +25,8 @@ pub struct CachedPod {
     pub object: Arc<PodObject>,
     /// Names of its containers by the runtime's container ids, from the pod's status.
     pub containers: BTreeMap<String, ContainerName>,
+    /// Its phase, from the pod's status.
+    pub phase: StatusPhase,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,11 @@ impl PodCache {
         });
         pods.dedup_by(|one, other| one.object.pod.uid == other.object.pod.uid);
         Some(pods)
+    }
+
+    /// Whether the first list has completed.
+    pub(super) fn is_synced(&self) -> bool {
+        self.state().synced
     }
 
     /// Locks the state, also after a panic: no change of the map is left half done.

@@ -66,12 +66,17 @@ impl ManagedNode {
                 Rulebook::Kubelet => {
                     self.admit_on_scheduler_choice(&core, &status, &record, preference, now)
                 }
-                Rulebook::Koordinator(_) => {
-                    self.grant_scheduler_choice(&core, &status, &record, now)
-                }
+                Rulebook::Koordinator(_) => match self.reserved_by_node(&status) {
+                    Some(why) => {
+                        prior = self.choice_not_used(pod, &status, &why);
+                        Ok(None)
+                    }
+                    None => self.grant_scheduler_choice(&core, &status, &record, now),
+                },
             };
             match followed {
-                Ok(decision) => return Ok(decision),
+                Ok(decision) if prior.is_empty() => return Ok(decision),
+                Ok(_) => {}
                 Err(error @ JournaledLedgerError::Journal(_)) => return Err(error.into()),
                 Err(why) => prior = self.choice_not_used(pod, &status, &why.to_string()),
             }

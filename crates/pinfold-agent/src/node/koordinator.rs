@@ -22,12 +22,14 @@ use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
-use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStatus, keys};
+use pinfold_kube::koordinator::{
+    self as objects, NodeAnnotations, ReportAnnotations, ResourceStatus, keys,
+};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
-use super::{AdmitError, ManagedNode, Rulebook};
+use super::{AdmitError, ManagedNode, Rulebook, Update};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
@@ -99,6 +101,14 @@ impl Koordinator {
             zones: machine.nodes().iter().map(zone).collect(),
             pods: BTreeMap::new(),
         }
+    }
+
+    /// Takes the reserved CPUs and those of SYSTEM pods from the Node object's annotations.
+    pub(super) fn set_node(&mut self, node: &NodeAnnotations, rules: &Rules) {
+        self.node_reserved = node.reservation.reserved_cpus(rules);
+        let system = node.system.as_ref();
+        self.system_cpus = system.map_or_else(CpuSet::new, |system| system.cpus.clone());
+        self.system_exclusive = system.is_some_and(|system| system.exclusive);
     }
 
     /// The same settings for changed ledger rules.
@@ -300,6 +310,30 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
 }
 
 impl ManagedNode {
+    /// Applies Koordinator's annotations of the Node object. Running pods keep their CPUs. Returns the updates of
+    /// containers in shared pools.
+    pub fn set_node_annotations(&mut self, node: &NodeAnnotations) -> Vec<Update> {
+        if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
+            koordinator.set_node(node, self.journaled.ledger().rules());
+            return self.updates();
+        }
+        Vec::new()
+    }
+
+    /// Why the Node's annotations keep the CPUs that a scheduler chose from the pod; `None` if they do not.
+    pub(super) fn reserved_by_node(&self, status: &ResourceStatus) -> Option<String> {
+        let Rulebook::Koordinator(koordinator) = &self.rulebook else {
+            return None;
+        };
+        let reserved = &koordinator.node_reserved & &status.cpus;
+        (!reserved.is_empty()).then(|| {
+            format!(
+                "CPUs {reserved} are reserved by the annotation {}",
+                keys::RESERVATION
+            )
+        })
+    }
+
     /// Admits a pod by Koordinator's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
     /// was not used.
     pub(super) fn admit_by_koordinator(

@@ -15,6 +15,7 @@ use crate::allowance::Quota;
 use pinfold_journal::JournalLimits;
 
 mod external;
+mod node_annotations;
 mod takeover;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
