@@ -142,6 +142,7 @@ fn news(generation: u64, shared: &str) -> Result<CustomResourceReport, String> {
     let facts = ReportAnnotations::of(&machine, &settings, CpuSet::new());
     let numa = volcano::publish(NODE, &machine, &occupancy, &settings, Vec::new());
     Ok(CustomResourceReport {
+        pods: None,
         generation,
         objects: vec![
             CustomResource::topology(&koordinator::publish(&topology, &facts)),
@@ -305,6 +306,7 @@ fn event(link: &ApiServerClient, admin: &Admin) -> Result<(), String> {
         format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.uid%3D{uid}");
     for times in [1, 2] {
         link.events().warn(Warning {
+            kind: "Pod",
             namespace: "default".to_owned(),
             name: "rejected".to_owned(),
             uid: uid.into(),

@@ -10,10 +10,13 @@ use std::time::Duration;
 use pinfold_daemon::config::write;
 use pinfold_kube::diagnostic::{Diagnostics, WithWarnings};
 use pinfold_kube::manifest;
+use pinfold_kube::pod_fingerprint::FingerprintMethod;
 use serde::Serialize;
 
 mod field_table;
 mod read;
+
+use crate::kubernetes::OtherWriterPolicy;
 
 pub use field_table::FIELDS;
 pub use pinfold_daemon::config::{Access, ConfigField};
@@ -209,6 +212,10 @@ pub struct KubernetesConfig {
     /// Shortest interval between two writes of an object.
     #[serde(serialize_with = "write::duration")]
     pub publish_interval: Duration,
+    /// What the agent does if another program writes an object that it publishes.
+    pub other_writers: OtherWriterPolicy,
+    /// Which pods the fingerprint of a NodeResourceTopology covers.
+    pub fingerprint_method: FingerprintMethod,
 }
 
 /// An object that the agent publishes.
@@ -292,6 +299,8 @@ impl Default for AgentConfig {
                     PublishedObject::Numatopology,
                 ],
                 publish_interval: Duration::from_secs(3),
+                other_writers: OtherWriterPolicy::default(),
+                fingerprint_method: FingerprintMethod::default(),
             },
             unknown_containers: UnknownContainerPolicy::default(),
             takeover: TakeoverConfig {

@@ -14,19 +14,26 @@
 //! permissions that this module needs.
 
 mod custom_resources;
+mod object_watch;
+mod other_writers;
 mod owned_fields;
 mod pod_cache;
+mod pod_set;
 mod pod_watch;
+mod pruning;
 mod publisher;
 mod sync_events;
 
 pub use custom_resources::{CustomResource, CustomResourceReport};
+pub use object_watch::NodeCache;
+pub use other_writers::{OtherWriterPolicy, OtherWriters};
 pub use owned_fields::OWNED;
 pub use pinfold_apiserver::{
     ApiError, Connection, ConnectionError, EventQueue, MAX_MESSAGE, Warning,
 };
 pub use pinfold_kube::generation::GENERATION;
 pub use pod_cache::{CachedPod, LONGEST_WAIT, MAX_PODS, PodCache};
+pub use pod_set::PodSetFingerprint;
 pub use publisher::Publisher;
 pub use sync_events::{SyncCounter, SyncCounters, SyncEvent};
 
@@ -41,7 +48,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use pod_watch::PodWatchSink;
-use publisher::PublishLoop;
+use publisher::{PublishContext, PublishLoop};
 use sync_events::SyncEventLog;
 
 /// Timeouts and intervals of the client.
@@ -102,6 +109,8 @@ pub struct ApiServerClient {
     publisher: Publisher,
     events: EventQueue,
     counts: Arc<SyncCounters>,
+    node: NodeCache,
+    other_writers: OtherWriters,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -118,6 +127,21 @@ impl ApiServerClient {
         timing: Timing,
         on_event: impl Fn(SyncEvent) + Send + Sync + 'static,
     ) -> Result<Self, ConnectionError> {
+        let policy = OtherWriterPolicy::default();
+        Self::start_with(connection, node, timing, policy, on_event)
+    }
+
+    /// As [`ApiServerClient::start`], with a policy about other programs that write the node's objects.
+    ///
+    /// # Errors
+    /// As those of [`ApiServerClient::start`].
+    pub fn start_with(
+        connection: &Connection,
+        node: &str,
+        timing: Timing,
+        on_other_writers: OtherWriterPolicy,
+        on_event: impl Fn(SyncEvent) + Send + Sync + 'static,
+    ) -> Result<Self, ConnectionError> {
         if !is_node_name(node) {
             return Err(ConnectionError::NodeName(node.to_owned()));
         }
@@ -127,6 +151,8 @@ impl ApiServerClient {
         let publisher = Publisher::default();
         let events = EventQueue::default();
         let counts = Arc::new(SyncCounters::default());
+        let node_cache = NodeCache::default();
+        let other_writers = OtherWriters::new(on_other_writers);
         let link = SyncThread {
             connection: connection.clone(),
             node: node.to_owned(),
@@ -136,6 +162,8 @@ impl ApiServerClient {
             publisher: publisher.clone(),
             events: events.clone(),
             counts: Arc::clone(&counts),
+            node_cache: node_cache.clone(),
+            other_writers: other_writers.clone(),
         };
         let thread = thread::Builder::new()
             .name("kubernetes".to_owned())
@@ -150,6 +178,8 @@ impl ApiServerClient {
             publisher,
             events,
             counts,
+            node: node_cache,
+            other_writers,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -171,6 +201,18 @@ impl ApiServerClient {
     #[must_use]
     pub fn events(&self) -> &EventQueue {
         &self.events
+    }
+
+    /// The annotations of the Node object.
+    #[must_use]
+    pub fn node(&self) -> &NodeCache {
+        &self.node
+    }
+
+    /// The other programs that write the node's objects.
+    #[must_use]
+    pub fn other_writers(&self) -> &OtherWriters {
+        &self.other_writers
     }
 
     /// Counters of requests and events.
@@ -200,6 +242,8 @@ struct SyncThread {
     publisher: Publisher,
     events: EventQueue,
     counts: Arc<SyncCounters>,
+    node_cache: NodeCache,
+    other_writers: OtherWriters,
 }
 
 impl SyncThread {
@@ -236,10 +280,11 @@ impl SyncThread {
         let (log, timing) = (self.log, self.timing);
         let backoff = timing.retry_policy().backoff();
         let sink = PodWatchSink {
-            pods: self.pods,
+            pods: self.pods.clone(),
             log: log.clone(),
             counts: Arc::clone(&self.counts),
             listed: None,
+            wake: self.publisher.wake(),
         };
         let source = pod_watch::pods_of_node(&self.node);
         let reflector = Reflector::new(api.clone(), source, sink, backoff.clone());
@@ -251,14 +296,24 @@ impl SyncThread {
         let sender = EventSender::new(
             api.clone(),
             reporter,
-            self.events,
+            self.events.clone(),
             timing.event_rate(),
             backoff,
             record_event_results(log.clone(), Arc::clone(&self.counts)),
         );
         spawn_task("sending events", sender.run(), &log);
-        let node = (api.clone(), self.node);
-        let publish_loop = PublishLoop::new(node, self.publisher, timing, log.clone(), self.counts);
+        let publish_loop = PublishLoop::new(PublishContext {
+            api: api.clone(),
+            node: self.node,
+            publisher: self.publisher,
+            pods: self.pods,
+            node_cache: self.node_cache,
+            other_writers: self.other_writers,
+            events: self.events,
+            timing,
+            log: log.clone(),
+            counts: self.counts,
+        });
         spawn_task("publishing", publish_loop.run(), &log);
     }
 }

@@ -12,7 +12,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
 use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
 use pinfold_devices::{DeviceHost, HostConfig, PluginManagerConfig};
-use pinfold_kube::koordinator::ReportAnnotations;
+use pinfold_kube::koordinator::{NodeAnnotations, NodeReservation, ReportAnnotations};
 use pinfold_kube::state::cpu::CpuStateFormat;
 use pinfold_kube::state::device::DeviceEntry;
 use pinfold_kube::state::{CpuManagerState, DeviceManagerState};
@@ -272,7 +272,17 @@ fn the_published_objects_have_the_kubelets_policy_options_pods_and_shared_pool()
     let _host = kubelet.serve("2-3");
     let mut mirror = kubelet.mirror();
     mirror.poll();
-    let published = objects(mirror.snapshot().expect("a snapshot"), "worker-1");
+    let published = objects(
+        mirror.snapshot().expect("a snapshot"),
+        "worker-1",
+        &NodeAnnotations {
+            reservation: NodeReservation {
+                cpus: list("15"),
+                ..NodeReservation::default()
+            },
+            ..NodeAnnotations::default()
+        },
+    );
     let attributes: Vec<&str> = published
         .topology
         .attributes
@@ -292,7 +302,8 @@ fn the_published_objects_have_the_kubelets_policy_options_pods_and_shared_pool()
     for row in &facts.shared_pools {
         pool |= &row.cpus;
     }
-    assert_eq!(pool, list("0-1,4-15"));
+    assert_eq!(facts.reservation.cpus, list("15"), "copied from the Node");
+    assert_eq!(pool, list("0-1,4-14"));
     let pods = &published.numatopology.pods;
     assert_eq!(pods[0].containers[0].allocations["cpu"], "2-3");
     assert_eq!(published.numatopology.meta.name, "worker-1");

@@ -66,14 +66,16 @@ pub enum EventOutcome {
     Dropped(u64),
 }
 
-/// A warning about a pod, to be written as an Event of type `Warning`.
+/// A warning about a pod or the Node, to be written as an Event of type `Warning`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The pod's namespace.
+    /// The kind of the object: `Pod` or `Node`.
+    pub kind: &'static str,
+    /// The object's namespace; `default` for a Node.
     pub namespace: String,
-    /// The pod's name.
+    /// The object's name.
     pub name: String,
-    /// The pod's uid.
+    /// The object's uid.
     pub uid: String,
     /// The reason, such as `TopologyAffinityError`.
     pub reason: String,
@@ -361,8 +363,8 @@ fn event(name: &str, reporter: &EventReporter, counted: &CountedWarning) -> Valu
         "metadata": { "name": name, "namespace": warning.namespace },
         "involvedObject": {
             "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": warning.namespace,
+            "kind": warning.kind,
+            "namespace": if warning.kind == "Node" { "" } else { &warning.namespace },
             "name": warning.name,
             "uid": warning.uid,
         },

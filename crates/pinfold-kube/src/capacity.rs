@@ -17,7 +17,7 @@ use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
 
 use crate::admission::{AdmissionNode, AdmissionRequest, ReplicaSums, Unschedulable};
-use crate::scheduling_constraints::PodConstraints;
+use crate::scheduling_constraints::{PodConstraints, PodTerms};
 
 /// A node to start replicas on.
 #[derive(Clone, Copy, Debug)]
@@ -143,13 +143,7 @@ fn policies() -> Vec<KubeletPolicy> {
 /// nodes: required pod affinity and anti-affinity, and hard topology spread.
 #[must_use]
 pub fn are_related(pod: &PodConstraints) -> bool {
-    const RELATING: [&str; 3] = [
-        "pod affinity",
-        "pod anti-affinity",
-        "topology spread constraints",
-    ];
-    let mut fields = pod.unchecked_fields.iter();
-    fields.any(|field| RELATING.contains(field))
+    pod.pod_terms != PodTerms::default()
 }
 
 /// Whether only the sums of a node are known.

@@ -34,6 +34,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
+use pinfold_core::quantity::Quantity;
 
 use crate::decider::Decider;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
@@ -152,6 +153,10 @@ impl ClusterObjects {
             for resource in zones.flat_map(|zone| &zone.resources) {
                 let sum = list.entry(resource.name.as_str().into()).or_default();
                 *sum += resource.allocatable.quantity();
+            }
+            if let Some(cpus) = list.get_mut(CPU) {
+                let usable = koordinator::usable_cpus(topology).into_values();
+                *cpus = usable.fold(Quantity::default(), |sum, zone| sum + zone);
             }
         }
         let missing = reported

@@ -30,6 +30,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod write_annotations;
+mod zone_cpus;
 
 pub use annotations::{
     CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,
@@ -41,3 +42,4 @@ pub use node::node;
 pub use pod::{demand, effective_limits, effective_requests, with_resource_spec};
 pub use status::{NumaNodeResources, ResourceStatus, SharedPoolRef};
 pub use write_annotations::publish;
+pub(crate) use zone_cpus::usable_cpus;

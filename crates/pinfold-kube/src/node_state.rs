@@ -60,6 +60,8 @@ pub struct PublishedPodState {
     pub memory: Vec<HeldMemory>,
     /// Its devices.
     pub devices: Vec<HeldDevices>,
+    /// Whether a client of the agent declared it, so that the API server does not know it.
+    pub local: bool,
 }
 
 /// Devices of one resource with the same NUMA nodes.
@@ -87,9 +89,24 @@ impl PublishedNodeState {
         }
     }
 
+    /// This state, with the pods that the API server does not know marked as local: no scheduler may take them for
+    /// deleted.
+    #[must_use]
+    pub fn with_local(mut self, is_local: impl Fn(&PodUid) -> bool) -> Self {
+        for pod in &mut self.pods {
+            pod.local = is_local(&pod.uid);
+        }
+        self
+    }
+
     /// Adds to a report what its counts do not contain: the managers' policies and options, the groups of NUMA nodes,
-    /// and this state.
+    /// and the state of the ledger.
     pub fn attach(ledger: &Ledger, dialect: DialectName, report: &mut NodeResourceTopology) {
+        Self::of(ledger, dialect).attach_to(ledger, report);
+    }
+
+    /// Adds to a report of this ledger what its counts do not contain, and this state.
+    pub fn attach_to(&self, ledger: &Ledger, report: &mut NodeResourceTopology) {
         let core = NodeTopology::of(ledger);
         add_attributes(&mut report.attributes, core.attributes);
         for zone in core.zones {
@@ -98,9 +115,8 @@ impl PublishedNodeState {
                 add_attributes(&mut own.attributes, zone.attributes);
             }
         }
-        let state = Self::of(ledger, dialect).to_json();
         let annotations = &mut report.meta.annotations;
-        annotations.insert(NODE_STATE.to_owned(), state);
+        annotations.insert(NODE_STATE.to_owned(), self.to_json());
     }
 
     /// The annotation's text.
@@ -134,13 +150,13 @@ impl PublishedNodeState {
     }
 
     /// Removes pods that no longer exist from the counts of a report, as the kubelet does before it admits the next
-    /// pod. Returns the exclusive CPUs of the remaining pods.
+    /// pod. Local pods remain. Returns the exclusive CPUs of the remaining pods.
     pub fn without(
         &self,
         topology: &mut NodeTopology,
         is_gone: impl Fn(&PodUid) -> bool,
     ) -> CpuSet {
-        let gone = |pod: &&PublishedPodState| is_gone(&pod.uid);
+        let gone = |pod: &&PublishedPodState| !pod.local && is_gone(&pod.uid);
         let (gone, remaining): (Vec<&PublishedPodState>, Vec<&PublishedPodState>) =
             self.pods.iter().partition(gone);
         for pod in &gone {
@@ -218,6 +234,7 @@ fn pod_state(ledger: &Ledger, uid: &PodUid) -> PublishedPodState {
         cpus: ledger.exclusive_cpus(uid),
         memory: memory.into_values().collect(),
         devices,
+        local: false,
     }
 }
 
@@ -249,6 +266,7 @@ impl PublishedPodState {
             ("cpus", cpus),
             ("memory", list(memory.collect())),
             ("devices", list(devices.collect())),
+            ("local", self.local.then_some(true.into())),
         ])
     }
 }
@@ -287,7 +305,11 @@ fn read_pod(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Publi
         cpus: CpuSet::new(),
         memory: Vec::new(),
         devices: Vec::new(),
+        local: false,
     };
+    if let Some(local) = field.get("local") {
+        state.local = local.boolean("true or false", report) == Some(true);
+    }
     if let Some(cpus) = field.get("cpus") {
         const WHAT: &str = "a CPU list such as 0-3,8";
         let parsed = cpus.text(WHAT, report).map(CpuSet::parse);

@@ -31,7 +31,7 @@ mod volcano_job;
 mod workload;
 
 pub use crate::meta::ObjectMeta;
-pub use api_pod::{ApiPod, PodIdentity, PodPhase};
+pub use api_pod::{ApiPod, PodIdentity, PodPhase, StatusPhase};
 pub use kind_counts::KindCounts;
 pub use resources::is_extended;
 pub use template_path::{TemplatePath, TemplatePathError};

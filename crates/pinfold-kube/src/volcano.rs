@@ -20,6 +20,6 @@ mod tests;
 pub use numatopology::{
     API_VERSION, ContainerAllocation, CpuInfo, KIND, Numatopology, PodAllocation, ResourceInfo,
 };
-pub use publish::publish;
+pub use publish::{publish, publish_as_exporter};
 pub use scheduler::scheduler_weight;
 pub use task::{POLICY_ANNOTATION, task};

@@ -403,7 +403,7 @@ impl ClusterBuilder<'_> {
         match dialect {
             DialectName::Volcano => {
                 topology = plain;
-                numatopology = volcano::publish(name, machine, &occupancy, settings, Vec::new());
+                numatopology = volcano::publish_as_exporter(name, machine, &occupancy, settings);
                 sources.numatopology = Some(&numatopology);
             }
             DialectName::Koordinator => {

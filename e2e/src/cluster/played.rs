@@ -15,6 +15,7 @@ use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::Settings;
 use pinfold_kube::generation::GENERATION;
+use pinfold_kube::koordinator::NodeAnnotations;
 use pinfold_kube::node_resource_topology::NrtVersion;
 use pinfold_kube::pod::PodObject;
 use serde_json::{Value, json};
@@ -227,7 +228,7 @@ impl PlayedNode {
             names: self.names.clone(),
             sharing: Vec::new(),
         };
-        let first = objects(&picture, &self.name).koordinator;
+        let first = objects(&picture, &self.name, &NodeAnnotations::default()).koordinator;
         let mut second = first.converted(NrtVersion::V1Alpha2);
         second
             .topology_policies

@@ -43,7 +43,12 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
     let mut report = CapacityReport::new(&pod.pod.name, decider.to_string(), &found)
         .with_nodes_without_topology(only_sums.map(|node| node.name.clone()).collect())
         .with_not_simulated(match nodes.first() {
-            Some(node) => node.sums.not_simulated(&request),
+            // Every node is counted alone, so that constraints between replicas are not honoured.
+            Some(node) => {
+                let mut fields = node.sums.not_simulated(&request);
+                fields.extend(pod.constraints.pod_terms.fields());
+                fields
+            }
             None => Vec::new(),
         });
     if args.compare {

@@ -6,11 +6,13 @@ use pinfold_daemon::config::read::{
 use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
+use pinfold_kube::pod_fingerprint::FingerprintMethod;
 
 use super::{
     AgentConfig, DirectWrites, FIELDS, Mode, NodeDialect, PartitionKind, PublishedObject,
     UnknownContainerPolicy,
 };
+use crate::kubernetes::OtherWriterPolicy;
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
@@ -103,6 +105,10 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
         publish(&section, &mut config.kubernetes.publish, report);
         let interval = &mut config.kubernetes.publish_interval;
         duration(&section, "publishInterval", interval, report);
+        let writers = &mut config.kubernetes.other_writers;
+        one_of(&section, "otherWriters", OTHER_WRITERS, writers, report);
+        let method = &mut config.kubernetes.fingerprint_method;
+        one_of(&section, "fingerprintMethod", FINGERPRINTS, method, report);
     }
     if let Some(section) = section(whole, FIELDS, "takeover", report) {
         let takeover = &mut config.takeover;
@@ -141,6 +147,19 @@ const PUBLICATIONS: Choices<PublishedObject> = &[
     ("v1alpha2", PublishedObject::V1alpha2),
     ("v1alpha1", PublishedObject::V1alpha1),
     ("numatopology", PublishedObject::Numatopology),
+];
+
+const OTHER_WRITERS: Choices<OtherWriterPolicy> = &[
+    ("yield", OtherWriterPolicy::Yield),
+    ("repair", OtherWriterPolicy::Repair),
+];
+const FINGERPRINTS: Choices<FingerprintMethod> = &[
+    (
+        "with-exclusive-resources",
+        FingerprintMethod::WithExclusiveResources,
+    ),
+    ("all", FingerprintMethod::All),
+    ("exclude-terminal", FingerprintMethod::ExcludeTerminal),
 ];
 
 /// Reads the name of a Node object: a DNS subdomain.

@@ -23,7 +23,7 @@ devices: {managePlugins: true, pluginDirectory: /srv/plugins}
 podResources: {socket: none, kubeletSocket: /srv/pr.sock}
 api: {socket: none}
 metrics: {listen: '[::]:1234'}
-kubernetes: {kubeconfig: inCluster, publish: [numatopology], publishInterval: 500ms}
+kubernetes: {kubeconfig: inCluster, publish: [numatopology], publishInterval: 500ms, otherWriters: repair, fingerprintMethod: all}
 unknownContainers: reject
 takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}
 ";

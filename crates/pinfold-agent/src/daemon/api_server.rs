@@ -23,7 +23,8 @@ pub(super) fn connect(
         ..Timing::default()
     };
     let metrics = metrics.clone();
-    let link = ApiServerClient::start(&connection, node, timing, move |event| {
+    let policy = config.kubernetes.other_writers;
+    let link = ApiServerClient::start_with(&connection, node, timing, policy, move |event| {
         count(&metrics, &event);
         log(&event);
     })?;
@@ -48,6 +49,7 @@ fn log(event: &SyncEvent) {
         } => tracing::info!(%resource, generation, "object published"),
         SyncEvent::NotServed { .. } => tracing::warn!(detail = %event, "resource not served"),
         SyncEvent::PublishFailed { .. } => tracing::warn!(detail = %event, "publishing failed"),
+        SyncEvent::OtherWriter { .. } => tracing::warn!(detail = %event, "another writer found"),
         SyncEvent::EventRejected { .. } => tracing::warn!(detail = %event, "pod event rejected"),
         SyncEvent::TaskPanicked { .. } => tracing::error!(detail = %event, "task panicked"),
         SyncEvent::EventsDropped { events } => tracing::warn!(events, "pod events dropped"),

@@ -216,8 +216,10 @@ mod tests {
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
         let containers = containers.iter();
         CachedPod {
+            phase: Default::default(),
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
             phase: pod::PodPhase::Started,
+            status_phase: pod::StatusPhase::Running,
             containers: containers
                 .map(|&(id, name)| (id.to_owned(), name.into()))
                 .collect(),

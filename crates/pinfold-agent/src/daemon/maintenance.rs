@@ -104,6 +104,7 @@ impl MaintenanceLoop<'_> {
         };
         telemetry.problem("journal-compaction", compaction_error);
         self.check_takeover(config, last);
+        self.service.check_node_annotations();
     }
 
     /// Reads the CPUs that the kubelet pinned, and reports the progress of the takeover.

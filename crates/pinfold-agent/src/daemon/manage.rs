@@ -92,6 +92,10 @@ pub(super) fn run(
         updates: updates_sender.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
+        node_annotations: Mutex::default(),
+        cluster: kubernetes
+            .as_ref()
+            .map(|link| (link.node().clone(), link.other_writers().clone())),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
         journal_problem: Mutex::default(),
@@ -334,11 +338,12 @@ impl NodeReporter {
             thread::sleep(REPORT_DELAY);
             let _ = changes.try_recv();
             let snapshot = self.service.snapshot();
+            let in_cluster = self.service.cluster.is_some();
             if let Some(host) = &self.devices {
-                host.publish(snapshot.pod_resources());
+                host.publish(snapshot.pod_resources(in_cluster));
             }
             if let Some(pod_resources) = &self.pod_resources {
-                pod_resources.publish(snapshot.pod_resources());
+                pod_resources.publish(snapshot.pod_resources(in_cluster));
             }
             if let Some(publisher) = &self.publisher {
                 let service = &self.service;

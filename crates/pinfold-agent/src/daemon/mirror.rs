@@ -3,6 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pinfold_core::name::PodUid;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy};
+use pinfold_kube::koordinator::NodeAnnotations;
+use pinfold_kube::pod_fingerprint::ExclusiveKinds;
 
 use super::AgentError;
 use super::api_server;
@@ -14,7 +17,7 @@ use crate::http::{
     AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
-use crate::kubernetes::{CustomResource, CustomResourceReport};
+use crate::kubernetes::{CustomResource, CustomResourceReport, OtherWriters, PodSetFingerprint};
 use crate::metrics::Metrics;
 use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
@@ -23,6 +26,8 @@ use pinfold_daemon::signals::{Signal, SignalReceiver};
 struct MirrorService {
     name: String,
     state: Mutex<MirrorState>,
+    /// Other programs that write the published objects.
+    other_writers: OtherWriters,
 }
 
 #[derive(Clone, Default)]
@@ -51,12 +56,14 @@ pub(super) fn run(
 ) -> Result<(), AgentError> {
     let name = host::node_name(config);
     let mut mirror = mirror(config, &name)?;
+    let metrics = listeners::metrics();
+    let kubernetes = api_server::connect(config, &name, &metrics)?;
+    let other_writers = kubernetes.as_ref().map(|link| link.other_writers().clone());
     let service = Arc::new(MirrorService {
         name: name.clone(),
         state: Mutex::default(),
+        other_writers: other_writers.unwrap_or_default(),
     });
-    let metrics = listeners::metrics();
-    let kubernetes = api_server::connect(config, &name, &metrics)?;
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
@@ -64,6 +71,7 @@ pub(super) fn run(
     // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
+    let mut annotations = NodeAnnotations::default();
     let mut online = host::online_cpus();
     loop {
         let seen = host::online_cpus();
@@ -75,12 +83,18 @@ pub(super) fn run(
             }
         }
         // Reading the kubelet's state may take long: API requests get the last state meanwhile.
-        if mirror.poll() {
+        let seen = kubernetes
+            .as_ref()
+            .and_then(|link| link.node().annotations());
+        let seen = seen.unwrap_or_default();
+        let annotated = seen != annotations;
+        annotations = seen;
+        if mirror.poll() || annotated {
             generation += 1;
             let picture = mirror.snapshot().cloned().map(Arc::new);
             if let (Some(picture), Some(link)) = (&picture, &kubernetes) {
                 link.publisher()
-                    .publish(report(picture, &name, config, generation));
+                    .publish(report(picture, &name, config, &annotations, generation));
             }
             service.set_state(MirrorState {
                 picture,
@@ -142,9 +156,10 @@ fn report(
     picture: &MirrorSnapshot,
     name: &str,
     config: &AgentConfig,
+    annotations: &NodeAnnotations,
     generation: u64,
 ) -> CustomResourceReport {
-    let published = objects(picture, name);
+    let published = objects(picture, name, annotations);
     let wants = |publication| config.kubernetes.publish.contains(&publication);
     let mut objects = Vec::new();
     if wants(PublishedObject::V1alpha2) || wants(PublishedObject::V1alpha1) {
@@ -156,6 +171,27 @@ fn report(
     CustomResourceReport {
         generation,
         objects,
+        pods: Some(accounted_pods(picture, config)),
+    }
+}
+
+/// The pods that the kubelet's state files account for. They list no pod without resources of its own.
+fn accounted_pods(picture: &MirrorSnapshot, config: &AgentConfig) -> PodSetFingerprint {
+    let settings = picture.ledger.rules().settings();
+    PodSetFingerprint {
+        method: config.kubernetes.fingerprint_method,
+        accounted: picture
+            .ledger
+            .state()
+            .admitted_pods()
+            .keys()
+            .cloned()
+            .collect(),
+        tracked: ExclusiveKinds {
+            cpus: settings.cpu_policy == CpuManagerPolicy::Static,
+            memory: settings.memory_policy == MemoryManagerPolicy::Static,
+            devices: false,
+        },
     }
 }
 
@@ -169,12 +205,14 @@ fn mirror_only<T>() -> Result<T, AgentApiError> {
 impl Agent for MirrorService {
     fn status(&self) -> AgentStatus {
         let state = self.state();
+        let mut problems = state.remarks;
+        problems.extend(self.other_writers.problems());
         let mut status = AgentStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.clone(),
             mode: "mirror".to_owned(),
             generation: state.generation,
-            problems: state.remarks,
+            problems,
             ..AgentStatus::default()
         };
         if let Some(picture) = state.picture {

@@ -3,20 +3,25 @@
 use std::collections::BTreeMap;
 
 use pinfold_cluster::koordinator::pools::{CpuHolders, Pools};
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::{AdvertisedDevices, DevicesByResource};
 use pinfold_core::ledger::Ledger;
 use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
+use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, CpuManagerInfo, PodCpuAllocation, ReportAnnotations};
+use pinfold_kube::koordinator::{
+    self, CpuManagerInfo, NodeAnnotations, PodCpuAllocation, ReportAnnotations,
+};
 use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::PublishedNodeState;
+use pinfold_kube::pod_fingerprint::ExclusiveKinds;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
 use crate::config::{AgentConfig, NodeDialect, PublishedObject};
-use crate::kubernetes::{CustomResource, CustomResourceReport};
+use crate::kubernetes::{CustomResource, CustomResourceReport, PodSetFingerprint};
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 
 /// A consistent copy of the ledger and the journal's pod records.
@@ -28,6 +33,8 @@ pub(super) struct NodeSnapshot {
     pub(super) pools: Option<Pools>,
     /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Option<String>,
+    /// Koordinator's annotations of the Node object.
+    pub(super) node_annotations: NodeAnnotations,
 }
 
 /// Splits a pod name of the ledger: `namespace/name`, or `namespace/name/container` for a container that was admitted
@@ -41,11 +48,16 @@ fn split_name(name: &str) -> (&str, &str) {
 }
 
 impl NodeSnapshot {
-    /// The assigned and allocatable resources, for the podresources API.
-    pub(super) fn pod_resources(&self) -> PodResourcesSnapshot {
+    /// The assigned and allocatable resources, for the podresources API. On a node of a cluster, pods that a client of
+    /// the agent declared are left out: readers such as NFD look each pod up at the API server, and fail if it is
+    /// unknown.
+    pub(super) fn pod_resources(&self, in_cluster: bool) -> PodResourcesSnapshot {
         let mut pods: Vec<PodSnapshot> = Vec::new();
         for resident in self.ledger.admitted_pods() {
             let pod = &resident.pod;
+            if in_cluster && self.is_declared(&pod.uid) {
+                continue;
+            }
             let Some(assignment) = self.ledger.assignment(&pod.uid) else {
                 continue;
             };
@@ -77,6 +89,12 @@ impl NodeSnapshot {
         PodResourcesSnapshot { pods, allocatable }
     }
 
+    /// Whether a client of the agent's API declared the pod, which the API server does not know then.
+    fn is_declared(&self, pod: &PodUid) -> bool {
+        let record = self.records.get(pod);
+        record.is_some_and(|record| record.origin == PodOrigin::Api)
+    }
+
     fn devices(&self, held: &DevicesByResource) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let pool = self.ledger.state().pool();
         let of = |(resource, ids): (&ResourceName, _)| {
@@ -92,21 +110,26 @@ impl NodeSnapshot {
         let rules = self.ledger.rules();
         let state = self.ledger.state();
         let memory = state.memory().nodes().iter().flat_map(|(&node, row)| {
-            row.memory
-                .iter()
-                .map(move |(resource, amounts)| MemoryBlock {
-                    resource: resource.clone(),
-                    size: amounts.allocatable,
-                    nodes: NodeSet::single(node),
-                })
+            // The kubelet lists no hugepages of a size that the node has none of.
+            let rows = row.memory.iter().filter(|(_, amounts)| amounts.total > 0);
+            rows.map(move |(resource, amounts)| MemoryBlock {
+                resource: resource.clone(),
+                size: amounts.allocatable,
+                nodes: NodeSet::single(node),
+            })
         });
         let pool = state.pool();
         let devices = pool.resources().filter_map(|resource| {
             let offer = pool.devices(resource)?.clone();
             Some((resource.clone(), offer))
         });
+        // The kubelet's CPU manager `none` has no allocatable CPUs: it assigns none.
+        let cpus = match rules.settings().cpu_policy {
+            CpuManagerPolicy::None => CpuSet::new(),
+            CpuManagerPolicy::Static => rules.machine().online() - &rules.reserved_cpus(),
+        };
         HeldResources {
-            cpus: rules.machine().online() - &rules.reserved_cpus(),
+            cpus,
             memory: memory.collect(),
             devices: devices.collect(),
             dynamic: Vec::new(),
@@ -127,7 +150,9 @@ impl NodeSnapshot {
                 NodeDialect::Kubelet => DialectName::Kubelet,
                 NodeDialect::Koordinator => DialectName::Koordinator,
             };
-            PublishedNodeState::attach(&self.ledger, dialect, &mut topology);
+            let state = PublishedNodeState::of(&self.ledger, dialect);
+            let state = state.with_local(|pod| self.is_declared(pod));
+            state.attach_to(&self.ledger, &mut topology);
             objects.push(CustomResource::topology(&topology));
         }
         if wants(PublishedObject::Numatopology) {
@@ -138,6 +163,21 @@ impl NodeSnapshot {
         CustomResourceReport {
             generation: self.generation,
             objects,
+            pods: Some(PodSetFingerprint {
+                method: config.kubernetes.fingerprint_method,
+                accounted: self
+                    .ledger
+                    .state()
+                    .admitted_pods()
+                    .keys()
+                    .cloned()
+                    .collect(),
+                tracked: ExclusiveKinds {
+                    cpus: true,
+                    memory: true,
+                    devices: true,
+                },
+            }),
         }
     }
 
@@ -147,6 +187,7 @@ impl NodeSnapshot {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();
         let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), reserved.clone());
+        facts.copy_node(&self.node_annotations, rules);
         if config.takeover.disable_query_kubelet_config {
             facts.cpu_manager = CpuManagerInfo::default();
         } else {
@@ -161,7 +202,7 @@ impl NodeSnapshot {
         let pools = self.pools.clone().unwrap_or_else(|| {
             let mut holders = CpuHolders {
                 kubelet_reserved: reserved,
-                ..CpuHolders::default()
+                ..facts.holders()
             };
             for pod in self.ledger.state().admitted_pods().keys() {
                 holders.lse |= &self.ledger.exclusive_cpus(pod);
@@ -209,5 +250,89 @@ impl NodeSnapshot {
             }
         });
         pods.filter(|pod| !pod.containers.is_empty()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pinfold_core::device::NoPreference;
+    use pinfold_core::ledger::Rules;
+    use pinfold_core::machine::{HugePages, Machine, MachineParts, UniformMachine};
+    use pinfold_core::memory::{MemoryReservation, memory_resource};
+    use pinfold_core::pod::Pod;
+    use pinfold_core::quantity::Quantity;
+    use pinfold_core::settings::Settings;
+
+    use super::*;
+
+    /// A node of four CPUs without hugepages, with a memory manager and this CPU policy.
+    fn snapshot(cpu_policy: &str) -> NodeSnapshot {
+        let machine = Machine::uniform(UniformMachine {
+            sockets: 1,
+            nodes_per_socket: 1,
+            cores_per_node: 4,
+            threads_per_core: 1,
+            memory_per_node: 4 << 30,
+        });
+        let mut parts: MachineParts = machine.expect("valid").parts().clone();
+        parts.nodes[0].hugepages = vec![HugePages {
+            size_kib: 2048,
+            count: 0,
+        }];
+        let reserved = BTreeMap::from([(memory_resource(), Quantity::bytes(1 << 30))]);
+        let settings = Settings {
+            cpu_policy: cpu_policy.to_owned(),
+            reserved_cpu: Some(1.into()),
+            memory_policy: "Static".to_owned(),
+            reserved_memory: vec![MemoryReservation {
+                numa_node: 0,
+                limits: reserved.clone(),
+            }],
+            node_reservation: reserved,
+            ..Settings::default()
+        };
+        let machine = Arc::new(Machine::new(parts).expect("valid"));
+        let rules = Rules::new(machine, settings).expect("valid");
+        NodeSnapshot {
+            ledger: Ledger::new(Arc::new(rules)),
+            records: BTreeMap::new(),
+            generation: 1,
+            pools: None,
+            kubelet_policy: None,
+            node_annotations: NodeAnnotations::default(),
+        }
+    }
+
+    #[test]
+    fn without_a_cpu_manager_no_cpu_is_allocatable_and_absent_hugepages_are_not_listed() {
+        for (policy, cpus) in [("none", ""), ("static", "1-3")] {
+            let allocatable = snapshot(policy).pod_resources(true).allocatable;
+            assert_eq!(allocatable.cpus.to_string(), cpus, "{policy}");
+            let memory: Vec<String> = (allocatable.memory.iter())
+                .map(|block| block.resource.to_string())
+                .collect();
+            assert_eq!(memory, ["memory"]);
+        }
+    }
+
+    #[test]
+    fn a_declared_pod_is_local_and_in_a_cluster_not_in_the_podresources_api() {
+        let mut snapshot = snapshot("static");
+        let pod = Pod::guaranteed("declared", [("cpu", Quantity::from(1))]);
+        let admitted = snapshot.ledger.admit(&Arc::new(pod), &mut NoPreference);
+        assert!(admitted.is_ok());
+        let record = JournalPodRecord {
+            origin: PodOrigin::Api,
+            ..JournalPodRecord::default()
+        };
+        snapshot.records.insert("declared".into(), record);
+        assert_eq!(snapshot.pod_resources(true).pods, []);
+        assert_eq!(snapshot.pod_resources(false).pods.len(), 1);
+        let report = snapshot.report("worker-1", &AgentConfig::default());
+        let accounted = report.pods.expect("a fingerprint").accounted;
+        assert!(accounted.contains("declared"));
+        assert!(format!("{:?}", report.objects[0]).contains(r#"\"local\":true"#));
     }
 }

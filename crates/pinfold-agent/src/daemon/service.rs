@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nri::Handle;
 use pinfold_cgroup::{GroupPath, Hierarchy};
@@ -12,6 +12,7 @@ use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_devices::pod_resources::PodResourcesServer;
 use pinfold_devices::{ContainerEdits, DeviceHost};
+use pinfold_kube::koordinator::NodeAnnotations;
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -30,6 +31,7 @@ use crate::http::{
     HostMount, JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
+use crate::kubernetes::{NodeCache, OtherWriters};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{AdmitError, ManagedNode, Update};
 use crate::runtime::{Telemetry, lock};
@@ -50,6 +52,10 @@ pub(super) struct Service {
     pub(super) pod_resources: Option<PodResourcesServer>,
     /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Mutex<Option<String>>,
+    /// Koordinator's annotations of the Node object at the last check.
+    pub(super) node_annotations: Mutex<NodeAnnotations>,
+    /// Annotations of the Node, and other writers of its objects; `None` without an API server.
+    pub(super) cluster: Option<(NodeCache, OtherWriters)>,
     /// Held while a request reads the journal file, so that only one page of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
@@ -97,7 +103,33 @@ impl Service {
             records: node.journaled().records().clone(),
             generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
+            node_annotations: self.known_annotations().clone(),
         }
+    }
+
+    fn known_annotations(&self) -> MutexGuard<'_, NodeAnnotations> {
+        let known = self.node_annotations.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies the annotations of the Node object, if they changed.
+    pub(super) fn check_node_annotations(&self) {
+        let seen = self
+            .cluster
+            .as_ref()
+            .and_then(|(node, _)| node.annotations());
+        let Some(seen) = seen else {
+            return;
+        };
+        let mut known = self.known_annotations();
+        if *known == seen {
+            return;
+        }
+        known.clone_from(&seen);
+        drop(known);
+        tracing::info!("annotations of the Node changed");
+        let updates = lock(&self.node).set_node_annotations(&seen);
+        self.publish_updates(updates);
     }
 
     /// CPU manager policy in the kubelet's `cpu_manager_state` at the last check.
@@ -363,6 +395,9 @@ impl Agent for Service {
             not_ready,
         } = self.health();
         problems.extend(not_ready);
+        if let Some((_, writers)) = &self.cluster {
+            problems.extend(writers.problems());
+        }
         let node = lock(&self.node);
         let journaled = node.journaled();
         let rules = journaled.ledger().rules();

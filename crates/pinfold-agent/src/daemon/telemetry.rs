@@ -136,6 +136,7 @@ impl Telemetry for NodeTelemetry {
         }
         if let Some(events) = &self.events {
             events.warn(Warning {
+                kind: "Pod",
                 namespace: what.namespace.to_owned(),
                 name: what.name.to_owned(),
                 uid: what.uid.into(),

@@ -1,8 +1,11 @@
 //! [`CustomResourceReport`]: the objects that the agent publishes about its node.
 
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology, NrtVersion};
+use pinfold_kube::pod_fingerprint::{self, FingerprintMethod};
 use pinfold_kube::volcano::{self, Numatopology};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::pod_set::PodSetFingerprint;
 
 /// The objects of one journal generation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,6 +14,8 @@ pub struct CustomResourceReport {
     pub generation: u64,
     /// The objects, at most one of each resource.
     pub objects: Vec<CustomResource>,
+    /// The pods that the fingerprint of a NodeResourceTopology covers; `None` to write none.
+    pub pods: Option<PodSetFingerprint>,
 }
 
 /// A custom resource in every API version that the agent can write.
@@ -29,6 +34,15 @@ pub struct CustomResource {
 pub(super) struct ObjectVersion {
     pub(super) version: &'static str,
     pub(super) body: Value,
+}
+
+/// The fingerprints of the pods that a report accounts for.
+pub(super) struct Fingerprints {
+    /// The method of `by_method`.
+    pub(super) method: FingerprintMethod,
+    pub(super) by_method: String,
+    /// By the method [`FingerprintMethod::All`].
+    pub(super) all: String,
 }
 
 impl CustomResource {
@@ -64,6 +78,36 @@ impl CustomResource {
             plural: "numatopologies",
             versions: vec![ObjectVersion { version, body }],
         }
+    }
+
+    /// The object with the fingerprints of its pods: by the report's method as attributes, and of all pods as the
+    /// annotation that readers of v1alpha1 know. Only a NodeResourceTopology has them.
+    pub(super) fn with_fingerprints(&self, fingerprints: &Fingerprints) -> Self {
+        let mut object = self.clone();
+        if object.group != node_resource_topology::GROUP {
+            return object;
+        }
+        for ObjectVersion { body, .. } in &mut object.versions {
+            if !body["attributes"].is_array() {
+                body["attributes"] = json!([]);
+            }
+            if let Some(attributes) = body["attributes"].as_array_mut() {
+                let method = fingerprints.method.name();
+                let own = [
+                    (pod_fingerprint::ATTRIBUTE, fingerprints.by_method.as_str()),
+                    (pod_fingerprint::METHOD_ATTRIBUTE, method),
+                ];
+                attributes.extend(own.map(|(name, value)| json!({ "name": name, "value": value })));
+            }
+            body["metadata"]["annotations"][pod_fingerprint::ANNOTATION] =
+                fingerprints.all.as_str().into();
+        }
+        object
+    }
+
+    /// The path of its list in an API version.
+    pub(super) fn list_path(&self, version: &str) -> String {
+        format!("/apis/{}/{version}/{}", self.group, self.plural)
     }
 
     /// The resource's full name, such as `noderesourcetopologies.topology.node.k8s.io`.

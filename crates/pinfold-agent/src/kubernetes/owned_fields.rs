@@ -93,6 +93,20 @@ impl Owned {
             .unwrap_or_default()
     }
 
+    /// Whether all these fields are among `others`.
+    fn is_within(&self, others: &Self) -> bool {
+        let mut zones = self.zones.iter();
+        self.labels.is_subset(&others.labels)
+            && self.annotations.is_subset(&others.annotations)
+            && self.attributes.is_subset(&others.attributes)
+            && self.spec.is_subset(&others.spec)
+            && self.fields.is_subset(&others.fields)
+            && zones.all(|(name, resources)| {
+                let other = others.zones.get(name);
+                other.is_some_and(|other| resources.is_subset(other))
+            })
+    }
+
     fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -139,7 +153,6 @@ pub(super) fn merged(found: &Value, desired: &Value, node: &NodeRef) -> Value {
         &before.annotations,
         &wanted["annotations"],
     );
-    object["metadata"]["annotations"][OWNED] = now.text().into();
     owner(&mut object["metadata"]["ownerReferences"], node);
     for field in before.fields.iter().chain(&now.fields) {
         if !IDENTITY.contains(&field.as_str()) {
@@ -166,6 +179,10 @@ pub(super) fn merged(found: &Value, desired: &Value, node: &NodeRef) -> Value {
             &desired["zones"],
             |found, wanted| zone(found, &before, wanted),
         );
+    }
+    // The list of a longer object needs no write of its own: the fields that it has too many do not exist.
+    if object != *found || !now.is_within(&before) {
+        object["metadata"]["annotations"][OWNED] = now.text().into();
     }
     object
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pinfold_core::name::ContainerName;
-use pinfold_kube::pod::{PodIdentity, PodObject, PodPhase};
+use pinfold_kube::pod::{PodIdentity, PodObject, PodPhase, StatusPhase};
 
 use crate::node::{PodStatus, PodStatusSource};
 
@@ -29,6 +29,8 @@ pub struct CachedPod {
     pub phase: PodPhase,
     /// Names of its containers by the runtime's container ids, from the pod's status.
     pub containers: BTreeMap<String, ContainerName>,
+    /// `status.phase` as the API server has it.
+    pub status_phase: StatusPhase,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +89,11 @@ impl PodCache {
         });
         pods.dedup_by(|one, other| one.object.pod.uid == other.object.pod.uid);
         Some(pods)
+    }
+
+    /// Whether the first list has completed.
+    pub(super) fn is_synced(&self) -> bool {
+        self.state().synced
     }
 
     /// Locks the state, also after a panic: no change of the map is left half done.

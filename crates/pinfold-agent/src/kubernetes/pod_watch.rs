@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pinfold_apiserver::{ReflectorStatus, Store, WatchTarget};
 use pinfold_kube::pod::{ApiPod, PodIdentity};
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 use super::pod_cache::{CachedPod, MAX_PODS, PodCache};
 use super::sync_events::{PODS, SyncCounters, SyncEvent, SyncEventLog};
@@ -30,6 +31,8 @@ pub(super) struct PodWatchSink {
     pub(super) counts: Arc<SyncCounters>,
     /// During a list: number of pods read so far.
     pub(super) listed: Option<usize>,
+    /// Wakes the publisher, whose objects have a fingerprint of the pods.
+    pub(super) wake: Arc<Notify>,
 }
 
 impl Store for PodWatchSink {
@@ -48,6 +51,7 @@ impl Store for PodWatchSink {
                 let cached = CachedPod {
                     containers: pod.containers,
                     phase: pod.phase,
+                    status_phase: pod.status_phase,
                     object: Arc::new(pod.object),
                 };
                 Some((cached.object.identity(), cached))
@@ -63,6 +67,7 @@ impl Store for PodWatchSink {
         let all: HashMap<_, _> = all.into_iter().collect();
         let pods = all.len();
         self.pods.replace(all);
+        self.wake.notify_one();
         if self.listed.take() > Some(MAX_PODS) {
             self.log
                 .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
@@ -71,6 +76,7 @@ impl Store for PodWatchSink {
     }
 
     fn apply(&mut self, (identity, pod): Self::Item) {
+        self.wake.notify_one();
         if !self.pods.put(identity, pod) {
             self.log
                 .log(SyncEvent::PodLimitExceeded { limit: MAX_PODS });
@@ -80,6 +86,7 @@ impl Store for PodWatchSink {
     fn delete(&mut self, object: &RawValue) {
         if let Some(identity) = PodIdentity::parse(object.get()) {
             self.pods.remove(&identity);
+            self.wake.notify_one();
         }
     }
 

@@ -1,29 +1,39 @@
 //! [`Publisher`]: writes the objects of the latest report to the API server.
 //!
-//! An object is read once and cached. A report without changes to it needs no request; otherwise the agent sends one
-//! merge patch of the changes, with the resource version as precondition. At intervals and after every failure the object
-//! is read again, and changes by other writers to the agent's fields are reverted.
+//! An object is read once, cached and watched. A report without changes to it needs no request; otherwise the agent
+//! sends one merge patch of the changes, with the resource version as precondition. An object that was deleted or
+//! changed by another client is written again at once, unless another program owns the fields (see
+//! [`super::other_writers`]).
 //!
-//! A resource that the server does not serve, and the served versions, are checked again at the same intervals, because
-//! CustomResourceDefinitions may be added, changed or deleted.
+//! The object is also read at intervals and after every failure, in case the watch misses a change. A resource that the
+//! server does not serve is checked again at shorter intervals, because CustomResourceDefinitions may be added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use pinfold_apiserver::{ApiClient, ApiError, RetryBackoff, jitter};
+use pinfold_apiserver::{ApiClient, RetryBackoff, Warning, jitter};
+use pinfold_kube::pod_fingerprint::FingerprintMethod;
 
-use super::custom_resources::{CustomResource, CustomResourceReport, ObjectVersion};
-use super::owned_fields::{self, NodeRef};
-use super::{SyncCounters, SyncEvent, SyncEventLog, Timing};
+use super::custom_resources::{CustomResource, CustomResourceReport, Fingerprints};
+use super::object_watch::{NodeCache, NodeSink, ObjectChanges, ObjectSink, watch_object};
+use super::other_writers::OtherWriters;
+use super::owned_fields::NodeRef;
+use super::pod_cache::PodCache;
+use super::pruning::FieldPath;
+use super::{EventQueue, SyncCounters, SyncEvent, SyncEventLog, Timing};
 
-/// Number of attempts to write an object before backoff, if other writers change it in between.
-const ATTEMPTS: usize = 4;
-/// Query parameter that names the agent as field manager.
-const MANAGER: &str = "fieldManager=pinfold-agent";
+mod write;
+
+/// Path of the list of Nodes.
+const NODES: &str = "/api/v1/nodes";
+/// How often the first report is held back until the pods are listed, within the timeout of a request.
+const PODS_DELAY: Duration = Duration::from_millis(20);
 
 /// The handle by which the agent submits reports. Clones share one queue.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +44,8 @@ pub struct Publisher {
 #[derive(Debug, Default)]
 struct LatestReport {
     latest: Mutex<Option<Arc<CustomResourceReport>>>,
-    new: Notify,
+    /// Wakes the publish loop: a new report, or a change of a watched object or pod.
+    new: Arc<Notify>,
 }
 
 impl Publisher {
@@ -54,29 +65,54 @@ impl Publisher {
         let latest = self.shared.latest.lock();
         latest.unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// Wakes the publish loop when notified.
+    pub(super) fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.new)
+    }
+}
+
+/// What the publish loop shares with the rest of the client.
+pub(super) struct PublishContext {
+    pub(super) api: ApiClient,
+    pub(super) node: String,
+    pub(super) publisher: Publisher,
+    pub(super) pods: PodCache,
+    pub(super) node_cache: NodeCache,
+    pub(super) other_writers: OtherWriters,
+    pub(super) events: EventQueue,
+    pub(super) timing: Timing,
+    pub(super) log: SyncEventLog,
+    pub(super) counts: Arc<SyncCounters>,
 }
 
 /// The task that writes reports to the API server.
 pub(super) struct PublishLoop {
-    api: ApiClient,
-    node: String,
-    publisher: Publisher,
-    timing: Timing,
-    log: SyncEventLog,
-    counts: Arc<SyncCounters>,
+    context: PublishContext,
     objects: BTreeMap<&'static str, ObjectState>,
-    /// The Node object, cached until the next check.
+    /// The Node object, cached until it changes or the next check.
     owner: Option<NodeRef>,
     /// The served versions by API group, cached until the next check.
     served: BTreeMap<&'static str, BTreeSet<String>>,
+    changes: ObjectChanges,
+    /// The watches of the objects, by path of the list.
+    watches: BTreeMap<String, AbortHandle>,
 }
 
 /// The state of one object.
 struct ObjectState {
     /// The object as the server last returned it.
     found: Option<Value>,
+    /// Whether `found` may have been written by another client since the agent's last write.
+    unverified: bool,
     /// The object of the report that was last written or found unchanged.
     settled: Option<CustomResource>,
+    /// The agent's fields that were last written or found unchanged.
+    written: Option<Value>,
+    /// Fields that the server drops.
+    pruned: BTreeSet<FieldPath>,
+    /// The path of the list that is watched.
+    list: Option<String>,
     /// When to read the object again.
     check_at: Instant,
     /// Earliest time of the next request: the end of the backoff.
@@ -88,63 +124,93 @@ struct ObjectState {
 enum WriteResult {
     Written,
     Unchanged,
+    /// Another program writes the object, and the agent left it alone.
+    Yielded,
     NotServed,
 }
 
 impl PublishLoop {
-    pub(super) fn new(
-        (api, node): (ApiClient, String),
-        publisher: Publisher,
-        timing: Timing,
-        log: SyncEventLog,
-        counts: Arc<SyncCounters>,
-    ) -> Self {
+    pub(super) fn new(context: PublishContext) -> Self {
         Self {
-            api,
-            node,
-            publisher,
-            timing,
-            log,
-            counts,
+            context,
             objects: BTreeMap::new(),
             owner: None,
             served: BTreeMap::new(),
+            changes: ObjectChanges::default(),
+            watches: BTreeMap::new(),
         }
     }
 
     pub(super) async fn run(mut self) {
+        let new = self.context.publisher.wake();
+        let mut is_first = true;
         loop {
             let started = Instant::now();
-            let due = match self.publisher.latest() {
+            let due = match self.context.publisher.latest() {
                 None => None,
-                Some(report) => self.round(&report).await,
+                Some(report) => {
+                    if std::mem::take(&mut is_first) {
+                        self.watch_node();
+                        self.wait_for_pods(&report).await;
+                    }
+                    self.round(&report).await
+                }
             };
             // Reports that arrive meanwhile are combined.
-            sleep_until(started + self.timing.interval).await;
-            let new = self.publisher.shared.new.notified();
+            sleep_until(started + self.context.timing.interval).await;
             match due {
-                Some(due) => drop(timeout_at(due, new).await),
-                None => new.await,
+                Some(due) => drop(timeout_at(due, new.notified()).await),
+                None => new.notified().await,
             }
+        }
+    }
+
+    fn watch_node(&self) {
+        let PublishContext { api, node, .. } = &self.context;
+        let sink = NodeSink {
+            cache: self.context.node_cache.clone(),
+            publisher: self.sink(NODES.to_owned()),
+            uid: None,
+        };
+        let policy = self.context.timing.retry_policy();
+        let watch = watch_object(api.clone(), NODES.to_owned(), node.clone(), policy, sink);
+        tokio::spawn(watch);
+    }
+
+    fn sink(&self, list: String) -> ObjectSink {
+        ObjectSink::new(list, self.changes.clone(), self.context.publisher.wake())
+    }
+
+    /// Waits until the pods are listed, so that a restarted agent does not write an object without their fingerprint.
+    async fn wait_for_pods(&self, report: &CustomResourceReport) {
+        let deadline = Instant::now() + self.context.timing.request;
+        while report.pods.is_some() && !self.context.pods.is_synced() && Instant::now() < deadline {
+            sleep(PODS_DELAY).await;
         }
     }
 
     /// Writes every object that changed or is due for a check. Returns when the next one is due.
     async fn round(&mut self, report: &CustomResourceReport) -> Option<Instant> {
+        if self.changes.take(NODES).is_some() {
+            self.owner = None;
+            for state in self.objects.values_mut() {
+                state.check_at = Instant::now();
+            }
+        }
+        let fingerprints = self.fingerprints(report);
         let mut due: Option<Instant> = None;
         for object in &report.objects {
+            let object = &match &fingerprints {
+                Some(fingerprints) => object.with_fingerprints(fingerprints),
+                None => object.clone(),
+            };
             let now = Instant::now();
-            let timing = &self.timing;
+            let timing = &self.context.timing;
             let state = self
                 .objects
                 .entry(object.plural)
-                .or_insert_with(|| ObjectState {
-                    found: None,
-                    settled: None,
-                    check_at: now,
-                    not_before: now,
-                    backoff: timing.retry_policy().backoff(),
-                });
+                .or_insert_with(|| ObjectState::new(now, timing));
+            state.apply_change(&self.changes, now);
             let settled = state.settled.as_ref() == Some(object);
             if now >= state.not_before && (!settled || now >= state.check_at) {
                 self.update(object, report.generation).await;
@@ -161,6 +227,17 @@ impl PublishLoop {
         due
     }
 
+    /// The fingerprints of the pods that the report accounts for; `None` if the pods are not known.
+    fn fingerprints(&self, report: &CustomResourceReport) -> Option<Fingerprints> {
+        let set = report.pods.as_ref()?;
+        let pods = self.context.pods.all()?;
+        Some(Fingerprints {
+            method: set.method,
+            by_method: set.of(&pods, set.method),
+            all: set.of(&pods, FingerprintMethod::All),
+        })
+    }
+
     /// Writes one object if needed, and records and logs the result.
     async fn update(&mut self, object: &CustomResource, generation: u64) {
         let Some(mut state) = self.objects.remove(object.plural) else {
@@ -172,30 +249,39 @@ impl PublishLoop {
             self.served.remove(object.group);
         }
         let fresh = state.found.is_none();
-        let outcome = self.write(object, generation, &mut state.found).await;
+        let outcome = self.write(object, generation, &mut state).await;
         let now = Instant::now();
-        let check = self.timing.check / 2 + jitter(self.timing.check / 2);
+        let timing = &self.context.timing;
+        let check = timing.check / 2 + jitter(timing.check / 2);
         let resource = object.resource();
         match outcome {
             Ok(WriteResult::NotServed) => {
-                self.log.log(SyncEvent::NotServed { resource });
+                self.context.log.log(SyncEvent::NotServed { resource });
                 state.found = None;
                 state.settled = None;
-                state.not_before = now + check;
+                // A definition that was served before is probably being replaced.
+                let was_served = state.list.is_some();
+                state.not_before = now
+                    + match was_served {
+                        true => state.backoff.next(),
+                        false => check / 10,
+                    };
                 state.check_at = state.not_before;
             }
             Ok(outcome) => {
                 match outcome {
                     WriteResult::Written => {
-                        self.counts.writes.add(1);
-                        self.log.log(SyncEvent::Published {
+                        self.context.counts.writes.add(1);
+                        self.context.log.log(SyncEvent::Published {
                             resource,
                             generation,
                         });
                     }
+                    WriteResult::Yielded => self.context.counts.yielded.add(1),
                     _ => {
-                        self.counts.unchanged.add(1);
-                        self.log.recovered(&resource);
+                        self.context.counts.unchanged.add(1);
+                        self.context.log.recovered(&resource);
+                        self.context.other_writers.record(&resource, None);
                     }
                 }
                 if fresh {
@@ -205,9 +291,9 @@ impl PublishLoop {
                 state.settled = Some(object.clone());
             }
             Err(error) => {
-                self.counts.failures.add(1);
+                self.context.counts.failures.add(1);
                 let retry_in = state.backoff.next();
-                self.log.log(SyncEvent::PublishFailed {
+                self.context.log.log(SyncEvent::PublishFailed {
                     resource,
                     error,
                     retry_in,
@@ -221,119 +307,66 @@ impl PublishLoop {
         self.objects.insert(object.plural, state);
     }
 
-    async fn write(
-        &mut self,
-        object: &CustomResource,
-        generation: u64,
-        found: &mut Option<Value>,
-    ) -> Result<WriteResult, ApiError> {
-        let Some(version) = self.served_version(object).await? else {
-            return Ok(WriteResult::NotServed);
+    /// Reports another program that writes the object: in the log, as an event of the Node, and in the status.
+    fn report_other_writer(&self, resource: &str, writer: &str) {
+        let writers = &self.context.other_writers;
+        if !writers.record(resource, Some(writer)) {
+            return;
+        }
+        let event = SyncEvent::OtherWriter {
+            resource: resource.to_owned(),
+            writer: writer.to_owned(),
+            policy: writers.policy(),
         };
-        let all = format!(
-            "/apis/{}/{}/{}",
-            object.group, version.version, object.plural
-        );
-        let own = format!("{all}/{}", self.node);
-        let mut outcome = Err(ApiError::Unreachable("no attempt was made".to_owned()));
-        for _ in 0..ATTEMPTS {
-            let node = self.owner().await?;
-            let there = match found.take() {
-                Some(there) => Some(there),
-                None => match self.api.get(&own).await {
-                    Ok(there) => Some(there),
-                    Err(error) if error.code() == Some(404) => None,
-                    Err(error) => return Err(error),
-                },
-            };
-            let answer = match there {
-                None => {
-                    let body = owned_fields::created(&version.body, &node, generation);
-                    self.api.post(&format!("{all}?{MANAGER}"), &body).await
-                }
-                Some(there) => {
-                    let resource_version = there["metadata"]["resourceVersion"].as_str();
-                    let resource_version =
-                        resource_version
-                            .map(str::to_owned)
-                            .ok_or_else(|| ApiError::Malformed {
-                                path: own.clone(),
-                                expected: "an object with a resourceVersion",
-                            })?;
-                    let mut wanted = owned_fields::merged(&there, &version.body, &node);
-                    if owned_fields::patch(&there, &wanted).is_none() {
-                        *found = Some(there);
-                        return Ok(WriteResult::Unchanged);
-                    }
-                    owned_fields::set_generation(&mut wanted, generation);
-                    let mut patch = owned_fields::patch(&there, &wanted).unwrap_or_default();
-                    // The server rejects the patch with 409 if another client has written since.
-                    patch["metadata"]["resourceVersion"] = resource_version.into();
-                    self.api
-                        .merge_patch(&format!("{own}?{MANAGER}"), &patch)
-                        .await
-                }
-            };
-            match answer {
-                Ok(there) => {
-                    *found = Some(there);
-                    return Ok(WriteResult::Written);
-                }
-                // Another client created, changed or deleted the object or its Node: read both again.
-                Err(error) if matches!(error.code(), Some(404 | 409)) => {
-                    self.owner = None;
-                    outcome = Err(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        outcome
-    }
-
-    /// The first version of the object that the API server serves.
-    async fn served_version<'o>(
-        &mut self,
-        object: &'o CustomResource,
-    ) -> Result<Option<&'o ObjectVersion>, ApiError> {
-        if !self.served.contains_key(object.group) {
-            let versions = match self.api.get(&format!("/apis/{}", object.group)).await {
-                Ok(group) => versions(&group),
-                Err(error) if error.code() == Some(404) => BTreeSet::new(),
-                Err(error) => return Err(error),
-            };
-            self.served.insert(object.group, versions);
-        }
-        let served = self.served.get(object.group);
-        let is_served =
-            |version: &&ObjectVersion| served.is_some_and(|all| all.contains(version.version));
-        Ok(object.versions.iter().find(is_served))
-    }
-
-    /// The Node object that owns the published objects.
-    async fn owner(&mut self) -> Result<NodeRef, ApiError> {
-        if let Some(owner) = &self.owner {
-            return Ok(owner.clone());
-        }
-        let path = format!("/api/v1/nodes/{}", self.node);
-        let node = self.api.get(&path).await?;
-        let uid = node["metadata"]["uid"]
-            .as_str()
-            .ok_or(ApiError::Malformed {
-                path,
-                expected: "a Node with a UID",
-            })?;
-        let owner = NodeRef {
-            name: self.node.clone(),
-            uid: uid.to_owned(),
-        };
-        self.owner = Some(owner.clone());
-        Ok(owner)
+        self.context.events.warn(Warning {
+            kind: "Node",
+            namespace: "default".to_owned(),
+            name: self.context.node.clone(),
+            // As the kubelet's own events about its Node, which `kubectl describe node` lists.
+            uid: self.context.node.clone(),
+            reason: "OtherWriter".to_owned(),
+            message: event.to_string(),
+        });
+        self.context.log.log(event);
     }
 }
 
-/// The served versions of an API group.
-fn versions(group: &Value) -> BTreeSet<String> {
-    let versions = group["versions"].as_array().into_iter().flatten();
-    let names = versions.filter_map(|version| version["version"].as_str());
-    names.map(str::to_owned).collect()
+impl ObjectState {
+    fn new(now: Instant, timing: &Timing) -> Self {
+        Self {
+            found: None,
+            unverified: false,
+            settled: None,
+            written: None,
+            pruned: BTreeSet::new(),
+            list: None,
+            check_at: now,
+            not_before: now,
+            backoff: timing.retry_policy().backoff(),
+        }
+    }
+
+    /// Takes over a change that the watch has seen. The agent's own writes are known already.
+    fn apply_change(&mut self, changes: &ObjectChanges, now: Instant) {
+        let change = self.list.as_ref().and_then(|list| changes.take(list));
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        match change {
+            None => {}
+            Some(Some(object)) => {
+                let known = self.found.as_ref().map(version);
+                if known.as_ref() != Some(&version(&object)) {
+                    self.found = Some(object);
+                    self.unverified = true;
+                    self.settled = None;
+                    self.not_before = now;
+                }
+            }
+            Some(None) => {
+                self.found = None;
+                self.settled = None;
+                self.not_before = now;
+                self.check_at = now;
+            }
+        }
+    }
 }

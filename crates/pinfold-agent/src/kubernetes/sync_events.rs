@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pinfold_apiserver::ApiError;
+
+use super::other_writers::{self, OtherWriterPolicy};
 use pinfold_kube::api_object::InvalidObject;
 
 /// Name of the pod watch in the table of current failures.
@@ -60,6 +62,15 @@ pub enum SyncEvent {
         error: ApiError,
         /// Backoff before the next attempt.
         retry_in: Duration,
+    },
+    /// Another program wrote the agent's fields of an object.
+    OtherWriter {
+        /// The resource, such as `noderesourcetopologies.topology.node.k8s.io`.
+        resource: String,
+        /// The program's name in `managedFields`.
+        writer: String,
+        /// What the agent does about it.
+        policy: OtherWriterPolicy,
     },
     /// The API server rejected a Kubernetes event.
     EventRejected {
@@ -118,6 +129,11 @@ impl fmt::Display for SyncEvent {
                     "cannot write {resource}: {error}{hint}; retry in {wait:.1} s"
                 )
             }
+            SyncEvent::OtherWriter {
+                resource,
+                writer,
+                policy,
+            } => f.write_str(&other_writers::describe(resource, writer, *policy)),
             SyncEvent::EventRejected { error } => {
                 write!(f, "the server rejected an event: {error}{}", hint(error))
             }
@@ -217,6 +233,8 @@ pub struct SyncCounters {
     pub writes: SyncCounter,
     /// Checks of an object that needed no write.
     pub unchanged: SyncCounter,
+    /// Objects that were left to another writer.
+    pub yielded: SyncCounter,
     /// Kubernetes events created or updated.
     pub events_sent: SyncCounter,
     /// Kubernetes events dropped.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pinfold_cluster::koordinator::pools::Pools;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{self, PodCpuAllocation, ReportAnnotations};
+use pinfold_kube::koordinator::{self, NodeAnnotations, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::volcano::{self, ContainerAllocation, Numatopology, PodAllocation};
@@ -23,14 +23,15 @@ pub struct Published {
     pub numatopology: Numatopology,
 }
 
-/// The objects of the node `name`.
+/// The objects of the node `name`, whose Node object has these annotations.
 #[must_use]
-pub fn objects(snapshot: &MirrorSnapshot, name: &str) -> Published {
+pub fn objects(snapshot: &MirrorSnapshot, name: &str, node: &NodeAnnotations) -> Published {
     let ledger = &snapshot.ledger;
     let (machine, settings) = (ledger.rules().machine(), ledger.rules().settings());
     let occupancy = ledger.occupancy();
     let topology = node_resource_topology::publish(name, machine, &occupancy, settings);
     let mut facts = ReportAnnotations::of(machine, settings, ledger.rules().reserved_cpus());
+    facts.copy_node(node, ledger.rules());
     facts.pod_cpus = pod_cpus(snapshot);
     let pools = Pools::of(&facts.topology(Fidelity::Exact), &facts.holders());
     let facts = facts.with_pools(&pools);

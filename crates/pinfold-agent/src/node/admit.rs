@@ -68,7 +68,7 @@ impl ManagedNode {
                     .admit_on_scheduler_choice(&core, &status, &record, preference, now)
                     .map_err(|error| (error.to_string(), Some(error))),
                 Rulebook::Koordinator(koordinator) => {
-                    match koordinator.refuse_choice(pod, &status.cpus, fidelity) {
+                    match koordinator.reject_choice(pod, &status.cpus, fidelity) {
                         Some(why) => Err((why, None)),
                         None => self
                             .grant_scheduler_choice(&core, &status, &record, now)

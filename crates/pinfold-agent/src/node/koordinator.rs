@@ -23,12 +23,14 @@ use pinfold_core::name::PodUid;
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
-use pinfold_kube::koordinator::{self as objects, ReportAnnotations, ResourceStatus, keys};
+use pinfold_kube::koordinator::{
+    self as objects, NodeAnnotations, ReportAnnotations, ResourceStatus, keys,
+};
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
-use super::{AdmitError, ManagedNode, Rulebook};
+use super::{AdmitError, ManagedNode, Rulebook, Update};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
@@ -100,6 +102,14 @@ impl Koordinator {
             zones: machine.nodes().iter().map(zone).collect(),
             pods: BTreeMap::new(),
         }
+    }
+
+    /// Takes the reserved CPUs and those of SYSTEM pods from the Node object's annotations.
+    pub(super) fn set_node(&mut self, node: &NodeAnnotations, rules: &Rules) {
+        self.node_reserved = node.reservation.reserved_cpus(rules);
+        let system = node.system.as_ref();
+        self.system_cpus = system.map_or_else(CpuSet::new, |system| system.cpus.clone());
+        self.system_exclusive = system.is_some_and(|system| system.exclusive);
     }
 
     /// The same settings for changed ledger rules.
@@ -232,7 +242,7 @@ impl Koordinator {
     }
 
     /// Why a pod may not have the CPUs that its annotation names, which any author of a pod can write.
-    pub(super) fn refuse_choice(
+    pub(super) fn reject_choice(
         &self,
         pod: &PodObject,
         chosen: &CpuSet,
@@ -249,15 +259,22 @@ impl Koordinator {
             Ok(state) => state,
             Err(rejection) => return Some(rejection.to_string()),
         };
-        let mut set_aside = self.node_reserved.clone();
-        if self.system_exclusive {
-            set_aside |= &self.system_cpus;
-        }
-        let set_aside = &set_aside & chosen;
+        let annotated = &self.node_reserved & chosen;
+        let system = match self.system_exclusive {
+            true => &self.system_cpus & chosen,
+            false => CpuSet::new(),
+        };
         match state.and_then(|state| state.bound_cpus()) {
             None => Some("its QoS class and requests give it no CPUs of its own".to_owned()),
             Some(count) if count != chosen.len() => Some(format!("it requests {count} CPUs")),
-            Some(_) if !set_aside.is_empty() => Some(format!("the node reserves CPUs {set_aside}")),
+            Some(_) if !annotated.is_empty() => Some(format!(
+                "CPUs {annotated} are reserved by the annotation {}",
+                keys::RESERVATION
+            )),
+            Some(_) if !system.is_empty() => Some(format!(
+                "CPUs {system} are reserved by the annotation {}",
+                keys::SYSTEM_QOS
+            )),
             Some(_) => None,
         }
     }
@@ -342,6 +359,16 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
 }
 
 impl ManagedNode {
+    /// Applies Koordinator's annotations of the Node object. Running pods keep their CPUs. Returns the updates of
+    /// containers in shared pools.
+    pub fn set_node_annotations(&mut self, node: &NodeAnnotations) -> Vec<Update> {
+        if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
+            koordinator.set_node(node, self.journaled.ledger().rules());
+            return self.updates();
+        }
+        Vec::new()
+    }
+
     /// Admits a pod by Koordinator's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
     /// was not used.
     pub(super) fn admit_by_koordinator(

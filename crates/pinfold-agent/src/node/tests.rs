@@ -16,6 +16,7 @@ use crate::allowance::Quota;
 use pinfold_journal::JournalLimits;
 
 mod external;
+mod node_annotations;
 mod rules_change;
 mod takeover;
 

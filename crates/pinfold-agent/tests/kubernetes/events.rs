@@ -12,6 +12,7 @@ const PATH: &str = "/api/v1/namespaces/default/events";
 
 fn warning(pod: &str, message: &str) -> Warning {
     Warning {
+        kind: "Pod",
         namespace: "default".to_owned(),
         name: pod.to_owned(),
         uid: "uid".into(),
@@ -116,6 +117,7 @@ fn a_server_error_is_retried_and_a_rejection_is_not() {
     eventually("it is sent", || client.counts().events_sent.get() == 1);
     assert_eq!(server.count("POST", PATH), 3);
     let gone = Warning {
+        kind: "Pod",
         namespace: "gone".to_owned(),
         ..warning("a", "no room")
     };

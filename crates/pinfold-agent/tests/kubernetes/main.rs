@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_agent::kubernetes::{ApiServerClient, SyncEvent, Timing};
+use pinfold_agent::kubernetes::{ApiServerClient, OtherWriterPolicy, SyncEvent, Timing};
 use server::Server;
 
 /// Short intervals, so that tests are fast, and no periodic checks.
@@ -31,11 +31,21 @@ type Log = Arc<Mutex<Vec<SyncEvent>>>;
 
 /// Starts a client of the server, with a log of its events.
 fn connect(server: &Server, timing: Timing) -> (ApiServerClient, Log) {
+    connect_with(server, timing, OtherWriterPolicy::default())
+}
+
+/// The same, with this policy about other writers.
+fn connect_with(
+    server: &Server,
+    timing: Timing,
+    policy: OtherWriterPolicy,
+) -> (ApiServerClient, Log) {
     let log = Log::default();
     let sink = Arc::clone(&log);
     let on_event = move |event| sink.lock().unwrap().push(event);
     let client =
-        ApiServerClient::start(&server.connection(), "worker-1", timing, on_event).unwrap();
+        ApiServerClient::start_with(&server.connection(), "worker-1", timing, policy, on_event)
+            .unwrap();
     (client, log)
 }
 

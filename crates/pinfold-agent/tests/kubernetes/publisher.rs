@@ -1,23 +1,27 @@
 //! Publishing the objects of the node.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pinfold_agent::kubernetes::{
-    CustomResource, CustomResourceReport, GENERATION, SyncEvent, Timing,
+    CustomResource, CustomResourceReport, GENERATION, OtherWriterPolicy, PodSetFingerprint,
+    SyncEvent, Timing,
 };
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::name::PodUid;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::Settings;
 use pinfold_core::settings::TopologyScope;
 use pinfold_kube::koordinator::ReportAnnotations;
+use pinfold_kube::pod_fingerprint::{ExclusiveKinds, FingerprintMethod, fingerprint};
 use pinfold_kube::{koordinator, node_resource_topology, volcano};
 use serde_json::{Value, json};
 
 use super::server::{Answer, Asked, Server, status};
-use super::{connect, eventually, logged, quick};
+use super::{connect, connect_with, eventually, logged, quick};
 
 const TOPOLOGY: &str = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/worker-1";
 const NUMA: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/worker-1";
@@ -30,6 +34,10 @@ struct Cluster {
     version: u64,
     /// Faults of the next writes.
     faults: VecDeque<Fault>,
+    /// Watches of lists, by path.
+    watches: Vec<(String, Sender<String>)>,
+    /// Fields of Numatopology specs that the definition lacks.
+    pruned: Vec<&'static str>,
 }
 
 enum Fault {
@@ -65,7 +73,53 @@ impl Cluster {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         self.objects.insert(path.to_owned(), object.clone());
+        self.send("MODIFIED", path, &object);
         object
+    }
+
+    /// Another client writes the object as this manager.
+    fn put_as(&mut self, manager: &str, path: &str, mut object: Value) {
+        let at = format!("2026-11-17T10:00:{:02}Z", self.version);
+        let fields = json!({ "f:zones": {}, "f:topologyPolicies": {} });
+        object["metadata"]["managedFields"] = json!([
+            { "manager": "pinfold-agent", "time": "2026-11-17T10:00:00Z", "fieldsV1": { "f:attributes": {} } },
+            { "manager": manager, "time": at, "fieldsV1": fields },
+        ]);
+        self.put(path, object);
+    }
+
+    fn remove(&mut self, path: &str) {
+        self.version += 1;
+        if let Some(object) = self.objects.remove(path) {
+            self.send("DELETED", path, &object);
+        }
+    }
+
+    fn send(&mut self, kind: &str, path: &str, object: &Value) {
+        let event = json!({ "type": kind, "object": object }).to_string();
+        let list = path.rsplit_once('/').map_or(path, |(list, _)| list);
+        self.watches
+            .retain(|(watched, lines)| watched != list || lines.send(event.clone()).is_ok());
+    }
+
+    /// A list of the object that the field selector names, or a watch of it.
+    fn list(&mut self, asked: &Asked) -> Answer {
+        let group = asked.path.split('/').nth(2).unwrap_or_default();
+        if asked.path.starts_with("/apis/") && !self.groups.contains_key(group) {
+            return Answer::Text(404, "404 page not found".to_owned());
+        }
+        if asked.query.contains("watch=1") {
+            let (sender, lines) = channel();
+            self.watches.push((asked.path.clone(), sender));
+            return Answer::Lines(lines);
+        }
+        let object = self.objects.get(&format!("{}/worker-1", asked.path));
+        let items: Vec<&Value> = object.into_iter().collect();
+        let version = self.version.to_string();
+        Answer::Json(
+            200,
+            json!({ "metadata": { "resourceVersion": version }, "items": items }),
+        )
     }
 
     fn answer(&mut self, asked: &Asked) -> Answer {
@@ -88,11 +142,22 @@ impl Cluster {
                 }
             };
         }
+        if asked.query.contains("fieldSelector=metadata.name") {
+            return self.list(asked);
+        }
         if asked.method == "GET" {
             return match self.objects.get(&asked.path) {
                 Some(object) => Answer::Json(200, object.clone()),
                 None => status(404, "not found"),
             };
+        }
+        if asked.query.contains("dryRun=All") {
+            let before = (self.version, self.objects.clone());
+            let watches = std::mem::take(&mut self.watches);
+            let answer = self.write(asked);
+            (self.version, self.objects) = before;
+            self.watches = watches;
+            return answer;
         }
         let lost = match self.faults.pop_front() {
             Some(Fault::Answer(code)) => return status(code, "a fault"),
@@ -129,7 +194,10 @@ impl Cluster {
             );
             return match self.objects.contains_key(&path) {
                 true => status(409, "already exists"),
-                false => Answer::Json(201, self.put(&path, asked.body.clone())),
+                false => {
+                    let object = self.stored(asked.body.clone());
+                    Answer::Json(201, self.put(&path, object))
+                }
             };
         }
         assert_eq!(asked.content_type, "application/merge-patch+json");
@@ -139,8 +207,21 @@ impl Cluster {
         if asked.body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"] {
             return status(409, "the object has been modified");
         }
-        let object = patched(there, &asked.body);
+        let mut object = self.stored(patched(there, &asked.body));
+        if let Some(managers) = object["metadata"]["managedFields"].as_array_mut() {
+            managers.retain(|manager| manager["manager"] == "pinfold-agent");
+        }
         Answer::Json(200, self.put(&asked.path, object))
+    }
+
+    /// The object without the fields that its definition lacks.
+    fn stored(&self, mut object: Value) -> Value {
+        if let Some(spec) = object["spec"].as_object_mut() {
+            for field in &self.pruned {
+                spec.remove(*field);
+            }
+        }
+        object
     }
 }
 
@@ -192,6 +273,7 @@ fn report(generation: u64, shared: &str) -> CustomResourceReport {
             CustomResource::topology(&koordinator::publish(&topology, &facts)),
             CustomResource::numatopology(&numa),
         ],
+        pods: None,
     }
 }
 
@@ -204,8 +286,16 @@ fn generation(cluster: &Arc<Mutex<Cluster>>, path: &str) -> Value {
     object(cluster, path)["metadata"]["annotations"][GENERATION].clone()
 }
 
+/// The requests except lists, watches and dry runs.
+fn requests(server: &Server) -> Vec<Asked> {
+    let mut asked = server.asked();
+    asked.retain(|asked| !asked.query.contains("fieldSelector") && !asked.query.contains("dryRun"));
+    asked
+}
+
 fn written(server: &Server) -> usize {
-    server.count("POST", "/") + server.count("PATCH", "/")
+    let asked = requests(server).into_iter();
+    asked.filter(|asked| asked.method != "GET").count()
 }
 
 #[test]
@@ -245,13 +335,13 @@ fn an_unchanged_report_sends_nothing_and_a_changed_one_sends_only_the_changes() 
     let (client, _) = connect(&server, quick());
     client.publisher().publish(report(1, "0-7"));
     eventually("both are there", || generation(&cluster, NUMA) == "1");
-    let before = server.asked().len();
+    let before = requests(&server).len();
     for number in 2..20 {
         client.publisher().publish(report(number, "0-7"));
     }
     client.publisher().publish(report(20, "2-7"));
     eventually("the change is there", || generation(&cluster, NUMA) == "20");
-    let asked = server.asked().split_off(before);
+    let asked = requests(&server).split_off(before);
     let methods: Vec<&str> = asked.iter().map(|asked| asked.method.as_str()).collect();
     assert_eq!(methods, ["PATCH", "PATCH"], "one request for each object");
     let patch = &asked[1].body;
@@ -283,11 +373,8 @@ fn a_restarted_agent_does_not_rewrite_unchanged_objects() {
 fn changes_by_others_to_owned_fields_are_reverted_and_other_fields_are_kept() {
     let cluster = Cluster::both();
     let server = serve(&cluster);
-    let timing = Timing {
-        check: Duration::from_millis(20),
-        ..quick()
-    };
-    let (client, _) = connect(&server, timing);
+    // No periodic check within the test: the watch shows the changes.
+    let (client, _) = connect(&server, quick());
     client.publisher().publish(report(1, "0-7"));
     eventually("it is there", || generation(&cluster, TOPOLOGY) == "1");
     let gpu =
@@ -312,7 +399,7 @@ fn changes_by_others_to_owned_fields_are_reverted_and_other_fields_are_kept() {
             .contains(&gpu)
     );
     assert_eq!(now["metadata"]["labels"]["theirs"], "x");
-    cluster.lock().unwrap().objects.remove(TOPOLOGY);
+    cluster.lock().unwrap().remove(TOPOLOGY);
     eventually("a deleted object is made anew", || {
         generation(&cluster, TOPOLOGY) == "1"
     });
@@ -451,5 +538,242 @@ fn an_invalid_object_does_not_stop_the_publisher() {
     client.publisher().publish(report(1, "0-7"));
     eventually("it is there in the end", || {
         generation(&cluster, TOPOLOGY) == "1"
+    });
+}
+
+#[test]
+fn objects_are_back_after_their_node_was_made_anew() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    {
+        let mut cluster = cluster.lock().unwrap();
+        for path in ["/api/v1/nodes/worker-1", NUMA, TOPOLOGY] {
+            cluster.remove(path);
+        }
+        let node = json!({ "metadata": { "uid": "second-uid", "name": "worker-1" } });
+        cluster.put("/api/v1/nodes/worker-1", node);
+    }
+    for path in [NUMA, TOPOLOGY] {
+        eventually("the new Node owns it", || {
+            object(&cluster, path)["metadata"]["ownerReferences"][0]["uid"] == "second-uid"
+        });
+    }
+}
+
+#[test]
+fn a_replaced_definition_gets_the_object_again() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, log) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    {
+        let mut cluster = cluster.lock().unwrap();
+        cluster.groups.remove("nodeinfo.volcano.sh");
+        cluster.remove(NUMA);
+        // The server ends the watches of a deleted definition.
+        cluster.watches.clear();
+    }
+    logged(&log, "the definition is missed", |event| {
+        event.to_string().contains("does not serve numatopologies")
+    });
+    let mut locked = cluster.lock().unwrap();
+    locked
+        .groups
+        .insert("nodeinfo.volcano.sh", vec!["v1alpha1"]);
+    drop(locked);
+    eventually("the object is back", || generation(&cluster, NUMA) == "1");
+}
+
+#[test]
+fn fields_that_the_definition_lacks_cause_no_second_write_not_even_after_a_restart() {
+    let cluster = Cluster::both();
+    cluster.lock().unwrap().pruned.push("cpuDetail");
+    let server = serve(&cluster);
+    let timing = Timing {
+        check: Duration::from_millis(20),
+        ..quick()
+    };
+    let (first, _) = connect(&server, timing.clone());
+    first.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    let checks = first.counts().unchanged.get();
+    eventually("they were checked", || {
+        first.counts().unchanged.get() > checks + 4
+    });
+    drop(first);
+    let (second, _) = connect(&server, timing);
+    second.publisher().publish(report(9, "0-7"));
+    eventually("both were checked again", || {
+        second.counts().unchanged.get() > 4
+    });
+    assert_eq!(written(&server), 2, "one write of each object");
+    assert_eq!(generation(&cluster, NUMA), "1");
+}
+
+/// koordlet writes zones and drops the attributes of the agent.
+fn written_by_koordlet(cluster: &Arc<Mutex<Cluster>>) {
+    let mut theirs = object(cluster, TOPOLOGY);
+    theirs.as_object_mut().unwrap().remove("attributes");
+    theirs["zones"] = json!([{ "name": "node-0", "type": "Node", "resources": [] }]);
+    cluster.lock().unwrap().put_as("koordlet", TOPOLOGY, theirs);
+}
+
+#[test]
+fn another_writer_is_reported_and_the_agent_yields_by_default() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, log) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    written_by_koordlet(&cluster);
+    logged(&log, "the writer is named", |event| {
+        event
+            .to_string()
+            .starts_with("koordlet also writes noderesourcetopologies")
+    });
+    eventually("an event of the Node says so", || {
+        let asked = server.asked().into_iter();
+        let mut events = asked.filter(|asked| asked.path.ends_with("/events"));
+        events.any(|event| {
+            event.body["involvedObject"]["kind"] == "Node" && event.body["reason"] == "OtherWriter"
+        })
+    });
+    let problems = client.other_writers().problems();
+    assert!(
+        problems[0].contains("kubernetes.otherWriters: repair"),
+        "{problems:?}"
+    );
+    client.publisher().publish(report(2, "4-7"));
+    eventually("the other object is written", || {
+        generation(&cluster, NUMA) == "2"
+    });
+    let left = object(&cluster, TOPOLOGY);
+    assert_eq!(
+        left["zones"].as_array().unwrap().len(),
+        1,
+        "left to koordlet"
+    );
+    cluster.lock().unwrap().remove(TOPOLOGY);
+    eventually("a deleted object is the agent's again", || {
+        generation(&cluster, TOPOLOGY) == "2"
+    });
+}
+
+#[test]
+fn another_writer_is_repaired_at_once_if_configured() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, log) = connect_with(&server, quick(), OtherWriterPolicy::Repair);
+    client.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    written_by_koordlet(&cluster);
+    eventually("the agent's attributes are back", || {
+        let now = object(&cluster, TOPOLOGY);
+        now["attributes"].is_array() && now["zones"].as_array().unwrap().len() == 2
+    });
+    logged(&log, "the writer is named", |event| {
+        event.to_string().starts_with("koordlet also writes")
+    });
+}
+
+#[test]
+fn a_client_that_adds_its_own_fields_is_no_other_writer() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, _) = connect(&server, quick());
+    client.publisher().publish(report(1, "0-7"));
+    eventually("both are there", || generation(&cluster, NUMA) == "1");
+    let mut theirs = object(&cluster, TOPOLOGY);
+    let zone = json!({ "name": "rack-1", "type": "Rack" });
+    theirs["zones"].as_array_mut().unwrap().push(zone);
+    cluster.lock().unwrap().put_as("racks", TOPOLOGY, theirs);
+    client.publisher().publish(report(2, "4-7"));
+    eventually("the change is there", || {
+        generation(&cluster, TOPOLOGY) == "2"
+    });
+    assert_eq!(
+        object(&cluster, TOPOLOGY)["zones"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(client.other_writers().problems(), [""; 0]);
+}
+
+fn pod(name: &str, phase: &str) -> Value {
+    let amounts = json!({ "cpu": "2", "memory": "1Gi" });
+    json!({
+        "metadata": { "name": name, "namespace": "default", "uid": format!("{name}-uid") },
+        "spec": { "nodeName": "worker-1", "containers": [
+            { "name": "app", "resources": { "requests": amounts, "limits": amounts } },
+        ] },
+        "status": { "phase": phase },
+    })
+}
+
+#[test]
+fn the_fingerprint_covers_running_pods_that_the_report_accounts_for() {
+    let cluster = Cluster::both();
+    let server = {
+        let cluster = Arc::clone(&cluster);
+        Server::start(move |asked| match asked.path.as_str() {
+            "/api/v1/pods" if asked.query.contains("watch=1") => Answer::Never,
+            "/api/v1/pods" => Answer::Json(
+                200,
+                json!({ "metadata": { "resourceVersion": "1" }, "items": [
+                    pod("one", "Running"), pod("new", "Running"), pod("waiting", "Pending"),
+                ] }),
+            ),
+            _ => cluster.lock().unwrap().answer(asked),
+        })
+    };
+    let (client, _) = connect(&server, quick());
+    let all = ExclusiveKinds {
+        cpus: true,
+        memory: true,
+        devices: true,
+    };
+    let publish = |generation, accounted: &[&str]| {
+        let accounted = accounted.iter().map(|uid| PodUid::from(*uid)).collect();
+        let method = FingerprintMethod::WithExclusiveResources;
+        let pods = Some(PodSetFingerprint {
+            method,
+            accounted,
+            tracked: all,
+        });
+        client.publisher().publish(CustomResourceReport {
+            pods,
+            ..report(generation, "0-7")
+        });
+    };
+    let attribute = |name: &str| {
+        let topology = object(&cluster, TOPOLOGY);
+        let mut all = topology["attributes"].as_array().into_iter().flatten();
+        let found = all.find(|attribute| attribute["name"] == name);
+        found.map_or(Value::Null, |found| found["value"].clone())
+    };
+    publish(1, &["one-uid", "waiting-uid"]);
+    // The fingerprint that NFD wrote for the pod default/one alone.
+    eventually("the fingerprint is there", || {
+        attribute("nodeTopologyPodsFingerprint") == "pfp0v001a1f66932655ac43f"
+    });
+    assert_eq!(
+        attribute("nodeTopologyPodsFingerprintMethod"),
+        "with-exclusive-resources"
+    );
+    let annotations = object(&cluster, TOPOLOGY)["metadata"]["annotations"].clone();
+    assert_eq!(
+        annotations["topology.node.k8s.io/fingerprint"],
+        "pfp0v001a1f66932655ac43f"
+    );
+    publish(2, &["one-uid", "waiting-uid", "new-uid"]);
+    let both = fingerprint([("default", "one"), ("default", "new")]);
+    eventually("the second pod is covered", || {
+        attribute("nodeTopologyPodsFingerprint") == both.as_str()
     });
 }

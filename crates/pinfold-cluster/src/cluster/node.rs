@@ -220,6 +220,17 @@ impl ClusterNode {
         self.evaluate_with(request, &mut PrefilterCache::new(request))
     }
 
+    /// Why scoring the node for a pod that fits it fails. Only Koordinator's `Score` can fail.
+    #[must_use]
+    pub fn score_error(&self, request: &PodRequest) -> Option<NodeRejection> {
+        match &self.dialect {
+            Dialect::Koordinator { node, args } => {
+                koordinator::score_error(node, args, &mut PrefilterCache::new(request))
+            }
+            _ => None,
+        }
+    }
+
     /// [`ClusterNode::evaluate`] with the `PreFilter` results that other nodes have computed for the pod.
     pub(super) fn evaluate_with(
         &mut self,

@@ -70,6 +70,9 @@ defects! {
         /// The bind policy `ConstrainedBurst` has no effect.
         ignores_constrained_burst,
 
+        /// A `Score` that fails on one of several nodes, or a `Reserve` that fails on the best one, leaves the pod pending.
+        ends_the_cycle_on_errors,
+
         /// Best-effort alignment and CPUs without a required policy are tried only once the node is chosen.
         decides_in_reserve,
 
@@ -81,6 +84,9 @@ defects! {
 
         /// Keys and values are read in today's spelling only; older and misspelt ones are ignored.
         reads_one_spelling,
+
+        /// Reserved CPUs are subtracted from the `allocatable` of a zone that already excludes them.
+        subtracts_reserved_cpus_twice,
 
         /// Unreadable annotations of a node's report, or of a placed pod, are ignored.
         ignores_unreadable_annotations,

@@ -415,6 +415,25 @@ pub fn score(
     }
 }
 
+/// Why [`score`] fails for a pod that passes [`filter`]: it allocates under the policy `BestEffort` only now, and that
+/// may not succeed. `None` if it does not fail.
+#[must_use]
+pub fn score_error(
+    pod: &PreFilterState,
+    node: &KoordinatorNode,
+    args: &KoordinatorArgs,
+) -> Option<KoordinatorRejection> {
+    let terms = EffectivePolicy::of(pod, node, args).ok()?;
+    let is_scored = terms.numa_policy.is_some() && !(terms.bind && node.valid_topology().is_none());
+    let found = find(pod, node, args, &terms).ok().filter(|_| is_scored)?;
+    if matches!(found, FilterDecision::Aligned(..)) {
+        return None;
+    }
+    let nodes = found.placement().and_then(|hint| hint.mask);
+    let attempt = PodOnNode::new(pod, node, &terms).ok()?;
+    attempt.run(|allocator| allocator.allocate(nodes)).err()
+}
+
 fn score_under(
     pod: &PreFilterState,
     node: &KoordinatorNode,

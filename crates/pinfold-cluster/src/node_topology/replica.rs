@@ -174,7 +174,7 @@ impl Replica {
     /// counts are near no NUMA node. `cpus` are its CPUs, if they are listed.
     ///
     /// If the object does not state the CPU or memory policy, it is assumed to be static if the zones report the
-    /// resource.
+    /// resource, and some CPU as allocatable.
     ///
     /// # Errors
     /// If the object does not describe a valid machine and kubelet.
@@ -417,10 +417,14 @@ fn settings(
         let text = topology.attribute(name);
         text.map(attributes::options).unwrap_or_default()
     };
-    // Without the attribute, a manager of resources that the zones report is assumed to be static.
+    // A kubelet whose CPU manager is off lists no CPU as allocatable, and a static one always has some. Without the
+    // attribute, a manager of resources that the zones report is assumed to be static.
+    let assigns_cpus = zones
+        .iter()
+        .any(|(_, zone)| counts(zone, "cpu").is_some_and(|counts| counts.allocatable > 0));
     let cpu_policy = match topology.attribute(attributes::CPU_POLICY) {
         Some(name) => name.parse()?,
-        None if reports("cpu") => CpuManagerPolicy::Static,
+        None if assigns_cpus => CpuManagerPolicy::Static,
         None => CpuManagerPolicy::None,
     };
     let memory_policy = match topology.attribute(attributes::MEMORY_POLICY) {

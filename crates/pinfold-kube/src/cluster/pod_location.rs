@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_cluster::ClusterNode;
+use pinfold_cluster::koordinator::amounts::CPU;
 use pinfold_cluster::node_topology::topology_manager::TopologyManagerConfig;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::{PodDemand, PodLevel, effective_requests};
@@ -24,7 +25,7 @@ use pinfold_core::settings::TopologyScope;
 
 use super::{DialectName, DialectOptions, NodeSources};
 use crate::diagnostic::{Diagnostics, WithWarnings};
-use crate::koordinator::{ReportAnnotations, ResourceStatus, keys};
+use crate::koordinator::{self, ReportAnnotations, ResourceStatus, keys};
 use crate::node_resource_topology::{NodeResourceTopology, NrtResource, NrtZone};
 use crate::node_state::{PublishedNodeState, PublishedPodState};
 use crate::pod::PodObject;
@@ -232,10 +233,14 @@ impl NodeSources<'_> {
             return PodLocation::Unknown;
         };
         let zones = topology.zones.iter().filter(|zone| zone.kind == "Node");
+        let usable = koordinator::usable_cpus(topology);
         let used = |zone: &NrtZone| -> BTreeMap<ResourceName, u64> {
-            let rows = zone.resources.iter();
-            rows.map(|row| (row.name.as_str().into(), in_use(row)))
-                .collect()
+            let rows = zone.resources.iter().map(|row| {
+                let cpus = usable.get(zone.name.as_str()).filter(|_| row.name == CPU);
+                let all = cpus.copied().unwrap_or(row.allocatable.quantity());
+                (row.name.as_str().into(), in_use(row, all))
+            });
+            rows.collect()
         };
         let zones: Vec<_> = zones
             .filter_map(|zone| Some((zone_id(zone)?, used(zone))))
@@ -371,9 +376,9 @@ fn count_in(counts: &mut BTreeMap<NodeId, usize>, node: i64) {
     }
 }
 
-/// The amount of a resource that running pods hold, in whole units.
-fn in_use(row: &NrtResource) -> u64 {
-    let used = row.allocatable.quantity().value() - row.available.quantity().value();
+/// The amount that running pods hold of `all` that they may use, in whole units.
+fn in_use(row: &NrtResource, all: Quantity) -> u64 {
+    let used = all.value() - row.available.quantity().value();
     u64::try_from(used).unwrap_or(0)
 }
 

@@ -48,7 +48,7 @@ pub mod keys {
 /// The parsed annotations of a report. A missing annotation is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportAnnotations {
-    /// The core, socket and NUMA node of each CPU. Core ids are the kernel's: unique only within a socket.
+    /// The core, socket and NUMA node of each CPU. Core ids of other writers may repeat per socket.
     pub cpus: Vec<ReportedCpu>,
     /// The shared pools of LS pods and of pods without a QoS class.
     pub shared_pools: Vec<SharedPoolRow>,

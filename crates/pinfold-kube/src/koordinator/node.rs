@@ -11,7 +11,7 @@ use super::annotations::{ReportAnnotations, keys};
 use super::key_aliases;
 use super::read_annotations::ratios;
 use crate::annotation::Annotation;
-use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
+use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::meta::{ObjectMeta, TextKind};
 use crate::node::NodeObject;
 use crate::node_resource_topology::NodeResourceTopology;
@@ -55,6 +55,17 @@ pub fn node(
     })
 }
 
+/// The NUMA policy that koord-scheduler 1.8.0 does not survive.
+pub(super) const POLICY_NONE: &str = "None";
+
+/// Warns about the NUMA policy `None`.
+pub(super) fn warn_about_none(at: Option<Position>, path: &str, report: &mut DiagnosticReport) {
+    let message = "koord-scheduler 1.8.0 ends with a nil pointer on the NUMA policy None";
+    let hint = "remove it: without a policy nothing is aligned either".to_owned();
+    let problem = DiagnosticKind::Contradiction(message.to_owned());
+    report.warning(at, path, problem, Some(hint));
+}
+
 /// The policy of the label. Sound mode also accepts the values of `topologyPolicies`, as the label's design document
 /// does.
 fn numa_policy(
@@ -64,6 +75,10 @@ fn numa_policy(
 ) -> Option<NumaPolicy> {
     let (key, word) = key_aliases::label(meta, keys::NUMA_POLICY, fidelity, report)?;
     let policy = NumaPolicy::parse(word)?;
+    if word == POLICY_NONE {
+        let (at, path) = meta.position_of(TextKind::Label, key);
+        warn_about_none(at, &path, report);
+    }
     if fidelity.reads_one_spelling() || policy.known().is_ok() {
         return Some(policy);
     }

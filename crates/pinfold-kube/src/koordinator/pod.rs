@@ -11,6 +11,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::ResourceList;
 
 use super::annotations::keys;
+use super::node;
 use super::read_annotations::warn_old;
 use crate::annotation::Annotation;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, WithWarnings};
@@ -179,6 +180,10 @@ fn read_numa_spec(meta: &ObjectMeta, numa: &mut NumaSpec, report: &mut Diagnosti
     };
     if let Some(policy) = word(&field, "numaTopologyPolicy", report) {
         numa.policy = NumaPolicy::parse(policy);
+        if policy == node::POLICY_NONE {
+            let (at, path) = meta.position_of(TextKind::Annotation, keys::NUMA_SPEC);
+            node::warn_about_none(at, &path, report);
+        }
     }
     if let Some(exclusive) = word(&field, "singleNUMANodeExclusive", report) {
         numa.exclusive = NumaExclusive::parse(exclusive);

@@ -1,5 +1,6 @@
 //! Builds the core's [`KoordinatorReport`] from a node's report. Mirrors `NewTopologyOptions`.
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
 use pinfold_cluster::koordinator::amounts::{Amounts, CPU, NodeAmounts};
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_cluster::koordinator::node::{KoordinatorReport, KubeletCpus, zone_id};
@@ -10,6 +11,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::node_set::NodeId;
 
 use super::annotations::{ReportAnnotations, keys};
+use super::zone_cpus;
 use crate::diagnostic::{self, Diagnostic, DiagnosticKind, Diagnostics, WithWarnings};
 use crate::meta::TextKind;
 use crate::node_resource_topology::{KIND, NodeResourceTopology};
@@ -74,7 +76,11 @@ impl ReportAnnotations {
         set_aside |= &holders.system_exclusive;
         warnings.extend(contradictions(topology, &facts, &cpus, &set_aside));
         warnings.truncate(diagnostic::MAX_DIAGNOSTICS);
-        let zones = zones(topology);
+        let mut zones = zones(topology);
+        let reserved = &holders.kubelet_reserved | &set_aside;
+        if !fidelity.subtracts_reserved_cpus_twice() {
+            zone_cpus::add_reserved(topology, &mut zones, &cpus, &reserved);
+        }
         let mut report = KoordinatorReport::new(cpus, &holders.kubelet_reserved, set_aside, zones);
         report
             .topology_policies

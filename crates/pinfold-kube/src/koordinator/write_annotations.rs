@@ -6,12 +6,16 @@ use pinfold_cluster::koordinator::amplify::Ratios;
 use pinfold_cluster::koordinator::cpu_topology::ReportedCpu;
 use pinfold_cluster::koordinator::pools::{PoolPart, Pools};
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::ledger::Rules;
 use pinfold_core::machine::Machine;
-use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, Settings};
 
 use super::annotations::{
-    CpuManagerInfo, NodeReservation, PodCpuAllocation, ReportAnnotations, SharedPoolRow, keys,
+    CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,
+    SharedPoolRow, keys,
 };
+use super::zone_cpus;
+use crate::core_numbers::core_numbers;
 use crate::json_value::{JsonValue, map};
 use crate::node_resource_topology::{MANAGED_BY, NodeResourceTopology, NrtVersion};
 
@@ -19,12 +23,13 @@ impl ReportAnnotations {
     /// The annotations of a machine with these settings and without pods.
     #[must_use]
     pub fn of(machine: &Machine, settings: &Settings, reserved: CpuSet) -> Self {
+        let numbers = core_numbers(machine);
         let mut cpus = Vec::new();
         for node in machine.nodes() {
             for core in &node.cores {
                 cpus.extend(core.threads.iter().map(|cpu| ReportedCpu {
                     cpu: *cpu,
-                    core: i64::from(core.id),
+                    core: numbers.get(cpu).copied().unwrap_or_default(),
                     node: i64::from(node.id.get()),
                     socket: i64::from(core.socket),
                 }));
@@ -40,6 +45,14 @@ impl ReportAnnotations {
             },
             ..Self::default()
         }
+    }
+
+    /// Copies the reservation and the CPUs of SYSTEM pods from the Node object, as koordlet does. A reservation that
+    /// has only an amount of CPU gets the CPUs that the kubelet's CPU manager would reserve for it.
+    pub fn copy_node(&mut self, node: &NodeAnnotations, rules: &Rules) {
+        self.reservation = node.reservation.clone();
+        self.reservation.cpus = node.reservation.reserved_cpus(rules);
+        self.system.clone_from(&node.system);
     }
 
     /// These annotations with the current shared pools.
@@ -96,6 +109,25 @@ impl ReportAnnotations {
     }
 }
 
+impl NodeReservation {
+    /// The reserved CPUs: those that it lists, or as many as it reserves, chosen as the kubelet's CPU manager does.
+    #[must_use]
+    pub fn reserved_cpus(&self, rules: &Rules) -> CpuSet {
+        let amount = self.resources.get("cpu").copied();
+        let amount = amount.filter(|amount| amount.is_positive() && self.cpus.is_empty());
+        let Some(amount) = amount else {
+            return &self.cpus & rules.machine().online();
+        };
+        let settings = Settings {
+            cpu_policy: CpuManagerPolicy::Static,
+            reserved_cpu: Some(amount),
+            ..Settings::default()
+        };
+        let chosen = Rules::new(rules.machine().clone(), settings);
+        chosen.map_or_else(|_| CpuSet::new(), |rules| rules.reserved_cpus())
+    }
+}
+
 /// The report with these annotations as Koordinator's agent writes it: v1alpha1, with Koordinator's label.
 #[must_use]
 pub fn publish(
@@ -106,6 +138,9 @@ pub fn publish(
     let labels = &mut object.meta.labels;
     labels.insert(MANAGED_BY.to_owned(), "Koordinator".to_owned());
     object.meta.annotations.extend(annotations.annotations());
+    for zone in &mut object.zones {
+        zone_cpus::publish_for_koordinator(zone);
+    }
     object
 }
 

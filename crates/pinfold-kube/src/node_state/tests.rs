@@ -174,3 +174,24 @@ fn an_invalid_state_is_rejected_with_its_position() {
         assert!(error.contains(field), "{text}: {error}");
     }
 }
+
+#[test]
+fn a_local_pod_is_never_taken_for_deleted() {
+    let mut ledger = ledger("restricted");
+    let admission = ledger.admit(&pod("declared", 2, "2Gi"), &mut NoPreference);
+    assert!(admission.expect("a pod").decision.is_admitted());
+    for is_local in [false, true] {
+        let mut object = published(&ledger);
+        let state = PublishedNodeState::of(&ledger, DialectName::Kubelet);
+        let state = state.with_local(|_| is_local);
+        state.attach_to(&ledger, &mut object);
+        let read = PublishedNodeState::read(&object).expect("readable").value;
+        let read = read.expect("there is one");
+        assert_eq!(read, state);
+        let mut counts = object.to_core();
+        // The API server lists no such pod.
+        let held = read.without(&mut counts, |_| true);
+        assert_eq!(held.len(), if is_local { 2 } else { 0 });
+        assert_eq!(counts == object.to_core(), is_local);
+    }
+}

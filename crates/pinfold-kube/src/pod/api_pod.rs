@@ -16,8 +16,10 @@ pub struct ApiPod {
     pub object: PodObject,
     /// The resource version.
     pub resource_version: String,
-    /// The phase.
+    /// How far its kubelet is with it.
     pub phase: PodPhase,
+    /// Its phase as the API server lists it.
+    pub status_phase: StatusPhase,
     /// Names of its containers by the runtime's container ids.
     pub containers: BTreeMap<String, ContainerName>,
 }
@@ -43,6 +45,29 @@ pub enum PodPhase {
     Terminated,
 }
 
+/// `status.phase` of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StatusPhase {
+    /// `Pending`, or none: no container runs yet.
+    #[default]
+    Pending,
+    /// `Running`, or any phase that is not known.
+    Running,
+    /// `Succeeded` or `Failed`.
+    Terminated,
+}
+
+impl StatusPhase {
+    fn of(pod: &FieldRef<'_>) -> Self {
+        let phase = pod.get("status").and_then(|status| status.get("phase"));
+        match phase.as_ref().and_then(FieldRef::as_text) {
+            None | Some("" | "Pending") => StatusPhase::Pending,
+            Some("Succeeded" | "Failed") => StatusPhase::Terminated,
+            Some(_) => StatusPhase::Running,
+        }
+    }
+}
+
 impl ApiPod {
     /// Parses a pod.
     ///
@@ -65,6 +90,7 @@ impl ApiPod {
         Ok(Self {
             object,
             phase: PodPhase::of(&root),
+            status_phase: StatusPhase::of(&root),
             containers: containers(&root),
             resource_version: api.resource_version,
         })

@@ -153,7 +153,7 @@ fn a_published_object_is_read_back_by_the_scheduler() {
             .as_deref(),
         Some(
             "{\"policies\":{\"CPUManagerPolicy\":\"static\",\"TopologyManagerPolicy\":\"restricted\"},\
-             \"resReserved\":{\"cpu\":\"500m\"},\"numares\":{\"cpu\":{\"allocatable\":\"0,2\",\"capacity\":4}},\
+             \"numares\":{\"cpu\":{\"allocatable\":\"0,2\",\"capacity\":4}},\
              \"cpuDetail\":{\"0\":{},\"1\":{\"core\":1},\"2\":{},\"3\":{\"core\":1}},\"podAllocations\":[\
              {\"uid\":\"a\",\"containerAllocations\":[{\"name\":\"c\",\"allocations\":{\"cpu\":\"1,3\"}}]},\
              {\"uid\":\"b\",\"containerAllocations\":[{\"name\":\"c\",\"allocations\":{\"cpu\":\"1,3\"}}]}]}"

@@ -127,6 +127,7 @@ impl Cache {
             return;
         };
         self.warnings.push(Warning {
+            kind: "Pod",
             namespace: info.namespace.clone(),
             name: info.name.clone(),
             uid: uid.to_string(),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use pinfold_cluster::koordinator::KoordinatorDefects;
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::{
     Cluster, Dialect, NodeRejection, PlaceError, Placement, PodRequest, RejectionSummary, Shortage,
@@ -209,7 +210,17 @@ impl SimulatedCluster {
             .filter(|node| !excluded.contains_key(node))
             .collect();
         let mut late = Vec::new();
-        for node in ranked {
+        let decider = self.reading.decider;
+        let ends_on_errors =
+            decider == Decider::Koordinator && decider.fidelity().ends_the_cycle_on_errors();
+        if ends_on_errors && let Some(error) = self.score_error(&ranked, ask) {
+            let mut rejections = self.rejections(ask, excluded);
+            rejections.push(error);
+            rejections.sort_by(|(one, _), (other, _)| one.cmp(other));
+            return Err(NotPlaced::NoNode(rejections));
+        }
+        let tried = if ends_on_errors { 1 } else { ranked.len() };
+        for node in ranked.into_iter().take(tried) {
             match self.cluster.place_on(ask, &node) {
                 Ok(placement) => {
                     self.count(&placement.node, ask.uid(), pod);
@@ -222,6 +233,16 @@ impl SimulatedCluster {
         rejections.extend(late);
         rejections.sort_by(|(one, _), (other, _)| one.cmp(other));
         Err(NotPlaced::NoNode(rejections))
+    }
+
+    /// The first node whose score fails for a pod. A scheduler scores nodes only if several are left.
+    fn score_error(&self, ranked: &[NodeName], ask: &PodRequest) -> Option<(NodeName, NodeReason)> {
+        let scored = ranked.iter().filter(|_| ranked.len() > 1);
+        let mut errors = scored.filter_map(|node| {
+            let error = self.cluster.node(node)?.score_error(ask)?;
+            Some((node.clone(), NodeReason::Rules(error)))
+        });
+        errors.next()
     }
 
     /// Places a pod that names its node: no scheduler is asked.

@@ -261,3 +261,30 @@ fn pinfolds_decisions_are_compared_with_the_kubelets_vectors_and_differences_nam
          3  limits_numa_nodes\n";
     assert!(sound.stdout.ends_with(differences), "{}", sound.stdout);
 }
+
+/// Objects of a real koord-scheduler 1.8.0 beside Pinfold's agent.
+fn with_koord_scheduler(decider: &str, name: &str, state: &str) -> Value {
+    let peers =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../pinfold-kube/tests/peers/koordinator");
+    let line =
+        format!("simulate --as {decider} --nodes {name}-{state}.json {name}-pod.json -o json");
+    let run = run(&peers, &words(&line));
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|error| panic!("{line}: {error}\n{}", run.stderr))
+}
+
+#[test]
+fn a_score_that_fails_on_one_node_leaves_the_pod_pending_as_koord_scheduler_does() {
+    let exact = with_koord_scheduler("koordinator", "score-error", "state");
+    assert_eq!(exact["events"][0]["node"], Value::Null, "{exact}");
+    let sound = with_koord_scheduler("pinfold", "score-error", "state");
+    assert!(sound["events"][0]["node"].is_string(), "{sound}");
+}
+
+#[test]
+fn a_report_that_excludes_reserved_cpus_rejects_the_pod_only_under_koord_scheduler() {
+    let exact = with_koord_scheduler("koordinator", "double-reservation", "host-state");
+    assert_eq!(exact["events"][0]["node"], Value::Null, "{exact}");
+    let sound = with_koord_scheduler("pinfold", "double-reservation", "host-state");
+    assert_eq!(sound["events"][0]["node"], "host", "{sound}");
+}

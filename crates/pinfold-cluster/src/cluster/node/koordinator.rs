@@ -42,6 +42,17 @@ pub(super) fn evaluate(
     }
 }
 
+/// Why the plugin's `Score` fails for a pod that passes its `Filter`.
+pub(super) fn score_error(
+    node: &KoordinatorNode,
+    args: &Arc<KoordinatorArgs>,
+    prefilter: &mut PrefilterCache<'_>,
+) -> Option<NodeRejection> {
+    let state = prefilter.get(args, node.ledger.fidelity());
+    let state = state.as_ref().ok()?.as_ref()?;
+    plugin::score_error(state, node, args).map(NodeRejection::Koordinator)
+}
+
 /// Reserves a pod on the node as the plugin's `Reserve` does.
 pub(super) fn reserve(
     node: &mut KoordinatorNode,
