@@ -29,6 +29,8 @@ pub(crate) enum Group {
     Cluster,
     /// A request of kube-scheduler about thousands of nodes, JSON in and out.
     Extender,
+    /// Snapshots, replicas and long simulations.
+    Planning,
 }
 
 impl Group {
@@ -45,6 +47,7 @@ impl Group {
             Group::Volcano => "volcano",
             Group::Cluster => "cluster",
             Group::Extender => "extender",
+            Group::Planning => "planning",
         }
     }
 }

@@ -9,6 +9,7 @@ mod koordinator;
 mod merge;
 mod merge_in_full;
 mod picking;
+mod planning;
 mod volcano;
 
 use crate::case::BenchCase;
@@ -25,5 +26,6 @@ pub(crate) fn all() -> Vec<BenchCase> {
     cases.extend(volcano::cases());
     cases.extend(cluster::cases());
     cases.extend(extender::cases());
+    cases.extend(planning::cases());
     cases
 }

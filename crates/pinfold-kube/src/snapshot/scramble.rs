@@ -223,12 +223,20 @@ fn visit_member(value: &mut JsonValue, key: &str, kind: NameKind, visit: &mut Vi
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "an exclusive reference cannot be copied"
+)]
 fn each_item(list: Option<&mut JsonValue>, each: &mut dyn FnMut(&mut JsonValue)) {
     if let Some(JsonValue::List(items)) = list {
         items.iter_mut().for_each(each);
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "an exclusive reference cannot be copied"
+)]
 fn each_member(map: Option<&mut JsonValue>, each: &mut dyn FnMut(&str, &mut JsonValue)) {
     if let Some(JsonValue::Map(members)) = map {
         for (key, value) in members {
