@@ -253,7 +253,7 @@ fn a_report_without_allocatable_cpus_is_that_of_a_kubelet_without_a_cpu_manager(
         let core = topology(name).to_core();
         let replica = Replica::of(&core, &DeviceTotals::new(), None, Exact).unwrap();
         assert_eq!(
-            replica.ledger().rules().settings().cpu_policy,
+            replica.ledger().rules().settings().cpu_policy.name(),
             policy,
             "{name}"
         );

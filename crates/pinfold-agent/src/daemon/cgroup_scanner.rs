@@ -216,7 +216,6 @@ mod tests {
         let read = pod::read("pod.yaml", manifest.as_bytes()).expect("a pod");
         let containers = containers.iter();
         CachedPod {
-            phase: Default::default(),
             object: Arc::new(read.value.into_iter().next().expect("a pod")),
             phase: pod::PodPhase::Started,
             status_phase: pod::StatusPhase::Running,

@@ -263,12 +263,12 @@ mod tests {
     use pinfold_core::memory::{MemoryReservation, memory_resource};
     use pinfold_core::pod::Pod;
     use pinfold_core::quantity::Quantity;
-    use pinfold_core::settings::Settings;
+    use pinfold_core::settings::{MemoryManagerPolicy, Settings};
 
     use super::*;
 
     /// A node of four CPUs without hugepages, with a memory manager and this CPU policy.
-    fn snapshot(cpu_policy: &str) -> NodeSnapshot {
+    fn snapshot(cpu_policy: CpuManagerPolicy) -> NodeSnapshot {
         let machine = Machine::uniform(UniformMachine {
             sockets: 1,
             nodes_per_socket: 1,
@@ -283,9 +283,9 @@ mod tests {
         }];
         let reserved = BTreeMap::from([(memory_resource(), Quantity::bytes(1 << 30))]);
         let settings = Settings {
-            cpu_policy: cpu_policy.to_owned(),
+            cpu_policy,
             reserved_cpu: Some(1.into()),
-            memory_policy: "Static".to_owned(),
+            memory_policy: MemoryManagerPolicy::Static,
             reserved_memory: vec![MemoryReservation {
                 numa_node: 0,
                 limits: reserved.clone(),
@@ -307,9 +307,12 @@ mod tests {
 
     #[test]
     fn without_a_cpu_manager_no_cpu_is_allocatable_and_absent_hugepages_are_not_listed() {
-        for (policy, cpus) in [("none", ""), ("static", "1-3")] {
+        for (policy, cpus) in [
+            (CpuManagerPolicy::None, ""),
+            (CpuManagerPolicy::Static, "1-3"),
+        ] {
             let allocatable = snapshot(policy).pod_resources(true).allocatable;
-            assert_eq!(allocatable.cpus.to_string(), cpus, "{policy}");
+            assert_eq!(allocatable.cpus.to_string(), cpus, "{policy:?}");
             let memory: Vec<String> = (allocatable.memory.iter())
                 .map(|block| block.resource.to_string())
                 .collect();
@@ -319,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_declared_pod_is_local_and_in_a_cluster_not_in_the_podresources_api() {
-        let mut snapshot = snapshot("static");
+        let mut snapshot = snapshot(CpuManagerPolicy::Static);
         let pod = Pod::guaranteed("declared", [("cpu", Quantity::from(1))]);
         let admitted = snapshot.ledger.admit(&Arc::new(pod), &mut NoPreference);
         assert!(admitted.is_ok());

@@ -109,7 +109,7 @@ impl PodTerms {
     }
 
     /// The fields that are set, in a few words each.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static str> {
+    pub fn fields(&self) -> impl Iterator<Item = &'static str> {
         let set = [
             (!self.affinity.is_empty(), "pod affinity (no Node object)"),
             (
