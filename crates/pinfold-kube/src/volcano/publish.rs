@@ -66,8 +66,8 @@ pub fn publish(
     }
 }
 
-/// The Numatopology of the node `name` without pods as Volcano's own exporter writes it: reserved CPUs are allocatable,
-/// and `resReserved` has their amount.
+/// The Numatopology of the node `name` without pods as Volcano's own exporter writes it: cores have the kernel's numbers,
+/// reserved CPUs are allocatable, and `resReserved` has their amount.
 #[must_use]
 pub fn publish_as_exporter(
     name: &str,
@@ -81,6 +81,13 @@ pub fn publish_as_exporter(
         .map(|amount| ("cpu".to_owned(), amount))
         .into_iter()
         .collect();
+    for core in machine.nodes().iter().flat_map(|node| &node.cores) {
+        for cpu in &core.threads {
+            if let Some(info) = object.cpus.get_mut(&cpu.to_string()) {
+                info.core = i64::from(core.id);
+            }
+        }
+    }
     if let Some(cpu) = object.resources.get_mut("cpu") {
         cpu.allocatable = (&occupancy.shared & machine.online()).to_string();
     }
