@@ -52,6 +52,18 @@ fn build(what: &[&str], built: &str) -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.current_dir(workspace());
+    // `cargo run` sets these for this program. Build scripts that read them would run again, and their crates be rebuilt.
+    let own = [
+        "CARGO_MANIFEST_DIR",
+        "CARGO_MANIFEST_PATH",
+        "CARGO_MANIFEST_LINKS",
+    ];
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || own.contains(&&*text) {
+            build.env_remove(&name);
+        }
+    }
     succeed(build.args(["build", "--quiet"]).args(what))?;
     Ok(workspace().join("target").join(built))
 }
