@@ -10,7 +10,7 @@ use super::pods::PodPlan;
 use super::rules;
 use super::scene::{Known, Scene};
 use super::stage::Stage;
-use crate::containerd::cri::Resources;
+use crate::containerd::cri::{Cri, Resources};
 use crate::containerd::eventually;
 use crate::report::{Report, Stop, equal};
 
@@ -83,24 +83,32 @@ fn group(scene: &Scene<'_>, name: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{name} does not run"))
 }
 
-/// The kubelet changes a container's resources.
+/// The kubelet changes a container's resources: rejected if it has CPUs of its own, and the CPUs of all stay.
 fn updated(scene: &Scene<'_>) -> Result<(), String> {
     for container in scene.running.iter().flat_map(|pod| &pod.containers) {
         let online = scene.oracle.ledger().rules().machine().online();
-        scene.stage.cri.update_resources(
-            &container.id,
-            Resources {
-                cpuset_cpus: online.to_string(),
-                cpu_shares: 512,
-                cpu_quota: 10_000,
-                cpu_period: 100_000,
-                ..Resources::default()
-            },
-        )?;
+        let resources = Resources {
+            cpuset_cpus: online.to_string(),
+            cpu_shares: 512,
+            cpu_quota: 10_000,
+            cpu_period: 100_000,
+            ..Resources::default()
+        };
+        let (_, own, _) = scene.oracle.expected(&container.resident, &container.name);
+        resized(&scene.stage.cri, &container.id, resources, own)?;
         let wrong = scene.wrong();
         equal("at once", wrong.join("; ").as_str(), "")?;
     }
     Ok(())
+}
+
+/// Changes a container's resources. The agent rejects that, and says so, if the container has CPUs of its `own`.
+pub(super) fn resized(cri: &Cri, id: &str, resources: Resources, own: bool) -> Result<(), String> {
+    match (own, cri.update_resources(id, resources)) {
+        (true, Err(why)) if why.contains("cannot change while it runs") => Ok(()),
+        (true, outcome) => Err(format!("expected a rejected change, found {outcome:?}")),
+        (false, outcome) => outcome,
+    }
 }
 
 /// Rules with these CPUs for the system.

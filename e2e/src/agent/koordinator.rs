@@ -4,6 +4,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::node_set::NodeId;
 
 use super::classes::Classes;
+use super::drift::resized;
 use super::kubelet::Room;
 use super::options::Options;
 use super::pods::{ContainerPlan, PodPlan};
@@ -248,16 +249,17 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The kubelet changes resources; the CPUs stay.
+    /// The kubelet changes resources: those with CPUs of their own are rejected, and the CPUs of all stay.
     fn updated(&self) -> Result<(), String> {
         let (machine, _) = super::oracle::machine()?;
-        for (_, _, id, _) in &self.running {
+        for (plan, _, id, _) in &self.running {
             let resources = Resources {
                 cpuset_cpus: machine.online().to_string(),
                 cpu_shares: 64,
                 ..Resources::default()
             };
-            self.stage.cri.update_resources(id, resources)?;
+            let (_, own) = self.classes.expected(&plan.uid())?;
+            resized(&self.stage.cri, id, resources, own)?;
         }
         equal("at once", self.wrong().join("; ").as_str(), "")
     }
