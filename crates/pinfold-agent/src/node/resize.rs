@@ -5,7 +5,7 @@
 
 use super::managed_container::RuntimeResources;
 use super::{AdmitError, ManagedNode};
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Quota};
 
 impl ManagedNode {
     /// Changes the resources of a running container. Returns its allowance, which does not change; `None` if it is not
@@ -23,7 +23,10 @@ impl ManagedNode {
         };
         let state = self.journaled.ledger().state();
         let (resident, name) = (&container.resident, &container.name);
-        let has_cpus = state.cpus().container(resident, name).is_some();
+        // A pod of Koordinator's that only the runtime describes holds its CPUs as a whole, not by container.
+        let is_unlimited = |sent: &Allowance| sent.quota == Quota::Unlimited;
+        let has_cpus = state.cpus().container(resident, name).is_some()
+            || container.sent_allowance.as_ref().is_some_and(is_unlimited);
         let blocks = state.memory().blocks(resident, name);
         let has_memory = blocks.is_some_and(|blocks| !blocks.is_empty());
         let now = &container.resources;
