@@ -37,8 +37,8 @@ const SUITES: [(&str, Kind); 11] = [
     ("api", Kind::Test),
     ("helm", Kind::Test),
     ("agent", Kind::Test),
-    ("agent-guest", Kind::Test),
     ("cluster", Kind::Test),
+    ("agent-guest", Kind::Test),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
 ];
@@ -83,7 +83,8 @@ fn all() -> Vec<&'static str> {
 }
 
 fn run_suites(report: &mut Report, suites: &[&str]) {
-    // Its emulated machine needs one CPU: with other suites to run, it boots first and is waited for in its turn.
+    // Its emulated machine needs one CPU: with other suites to run, it boots first and is waited for
+    // in its turn, the last.
     let beside = suites.len() > 1 && suites.contains(&"agent-guest");
     let mut guest = beside.then(agent::guest::start);
     for suite in suites {
