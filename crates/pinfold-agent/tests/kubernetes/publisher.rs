@@ -570,6 +570,11 @@ fn a_replaced_definition_gets_the_object_again() {
     let (client, log) = connect(&server, quick());
     client.publisher().publish(report(1, "0-7"));
     eventually("both are there", || generation(&cluster, NUMA) == "1");
+    eventually("the object is watched", || {
+        let cluster = cluster.lock().unwrap();
+        let mut watches = cluster.watches.iter();
+        watches.any(|(path, _)| path.contains("numatopologies"))
+    });
     {
         let mut cluster = cluster.lock().unwrap();
         cluster.groups.remove("nodeinfo.volcano.sh");

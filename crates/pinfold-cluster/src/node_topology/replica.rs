@@ -417,11 +417,13 @@ fn settings(
         let text = topology.attribute(name);
         text.map(attributes::options).unwrap_or_default()
     };
-    // A kubelet whose CPU manager is off lists no CPU as allocatable, and a static one always has some. Without the
+    // A kubelet whose CPU manager is off has exactly zero allocatable CPUs, and a static one always has some. Without the
     // attribute, a manager of resources that the zones report is assumed to be static.
-    let assigns_cpus = zones
-        .iter()
-        .any(|(_, zone)| counts(zone, "cpu").is_some_and(|counts| counts.allocatable > 0));
+    let is_nonzero = |zone: &Zone| {
+        let mut rows = zone.resources.iter();
+        rows.any(|row| row.name.as_str() == "cpu" && !row.allocatable.is_zero())
+    };
+    let assigns_cpus = zones.iter().any(|(_, zone)| is_nonzero(zone));
     let cpu_policy = match topology.attribute(attributes::CPU_POLICY) {
         Some(name) => name.parse()?,
         None if assigns_cpus => CpuManagerPolicy::Static,
