@@ -8,7 +8,7 @@ DESTDIR ?=
 PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
 BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster soak-filters
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,16 @@ run: ## do the main job on a built-in example: a machine, some pods, one rejecti
 
 build: ## build all programs: pinfold, kubectl-pinfold, pinfold-agent, pinfold-scheduler (PROGRAMS= for some of them)
 	$(CARGO) build --release --quiet $(PROGRAMS:%=-p %)
+
+plugin: ## build pinfold-kube-scheduler, kube-scheduler with the plugin Pinfold, into target/release (needs Go; minutes, once)
+	cd scheduler-plugin && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o "$(abspath $(BUILT))/pinfold-kube-scheduler" .
+
+test-plugin: ## tests and lints of the plugin (needs Go)
+	cd scheduler-plugin && test -z "$$(gofmt -l .)" && go vet ./... && go test ./...
+
+plugin-proto: ## generate the plugin's messages again from engine.proto (needs protoc and Go)
+	cd scheduler-plugin && CGO_ENABLED=0 go build -o ../target/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go \
+	&& PATH="$(CURDIR)/target:$$PATH" protoc -I proto --go_out=proto --go_opt=paths=source_relative engine.proto
 
 install: ## install the programs that were built, their completions and man pages (PREFIX=, DESTDIR=)
 	@set -e; built=; to="$(DESTDIR)$(PREFIX)"; \
@@ -82,8 +92,11 @@ e2e-agent: ## the node agent with a real container runtime, here and in an emula
 e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them with Go, once)
 	$(CARGO) run --quiet -p e2e -- helm
 
-e2e-cluster: ## the scheduler extender with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
+e2e-cluster: ## the scheduler with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
+
+e2e-peers: ## the schedulers and agents of Koordinator, Volcano, scheduler-plugins and NFD beside ours (root; builds them with Go, once; PINFOLD_E2E_PEERS_SEED repeats a run, PINFOLD_E2E_PEERS names themes, PINFOLD_E2E_PEERS_RECORD=1 writes conformance/peers)
+	$(CARGO) run --quiet -p e2e -- peers
 
 soak-filters: ## random pods of a fresh seed: a real kube-scheduler and pinfold simulate agree (PINFOLD_E2E_FILTER_SEED repeats one)
 	PINFOLD_E2E_STORIES=filters PINFOLD_E2E_FILTER_SEED=$${PINFOLD_E2E_FILTER_SEED:-fresh} $(CARGO) run --quiet -p e2e -- cluster
@@ -93,3 +106,6 @@ bench-agent: ## 250 containers at once and ten minutes of coming and going with 
 
 bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler (SIZE=nodes,pods for others); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench
+
+bench-build: ## CPU time of make run and make test from a fresh clone, and the size of pinfold
+	.ci/build-times

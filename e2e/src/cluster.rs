@@ -1,46 +1,49 @@
-//! The suite of the cluster: the scheduler extender between a real kube-scheduler and kubelets.
+//! The suite of the cluster: a real kube-scheduler with the plugin Pinfold, and kubelets.
 //!
 //! ```text
 //! etcd ◄─ kube-apiserver ◄─┬─ kube-controller-manager
 //!                          ├─ kube-scheduler "stock"
-//!                          ├─ kube-scheduler "pinfold" ──► pinfold-scheduler ─┐
-//!                          ◄──────────────────────────────────────────────────┘
+//!                          ├─ pinfold-kube-scheduler "pinfold" ──► engine: pinfold-scheduler ─┐
+//!                          ◄──────────────────────────────────────────────────────────────────┘
 //!                          ├─ played kubelets: ledgers of the core in exact mode
 //!                          └─ a guest with two NUMA nodes: kubelet, containerd, pinfold-agent
 //! ```
 
 mod admission;
-mod dialects;
-mod extender;
+pub(crate) mod dialects;
+mod engine;
+mod engine_client;
 mod faults;
 mod filters;
+mod kills;
 mod kubelets;
 mod machines;
 mod node;
 mod played;
-mod pods;
+pub(crate) mod pods;
+mod preemption;
 mod random;
 mod real;
 mod replicas;
 mod scale;
-mod stage;
+pub(crate) mod stage;
 mod stories;
 mod watch;
 
 use std::fs;
 use std::path::Path;
 
-use extender::Extender;
+use engine::Engine;
 use replicas::Scene;
 use stage::Stage;
 
-use crate::control_plane::{Queries, Scheduler};
+use crate::control_plane::{Process, Queries, Scheduler};
 use crate::programs;
 use crate::report::{Report, Runs, Stop, say};
 
 /// The name of the scheduler that is alone.
 const STOCK: &str = "stock";
-/// The name of the scheduler that asks the extender.
+/// The name of the scheduler with the plugin.
 const OURS: &str = "pinfold";
 
 /// Names stories to play, separated by commas, instead of all.
@@ -98,13 +101,13 @@ fn on_stage(report: &mut Report, play: impl Fn(&mut Report, &mut Stage) -> Resul
     if let Err(problem) = outcome {
         report.check("cluster", Err(problem));
     }
-    keep_logs(&folder);
+    keep_logs(&folder, "cluster-logs");
     let _ = fs::remove_dir_all(&folder);
 }
 
 /// Logs stay in the folder of all logs.
-fn keep_logs(folder: &Path) {
-    let kept = programs::folder().join("cluster-logs");
+pub(crate) fn keep_logs(folder: &Path, name: &str) {
+    let kept = programs::folder().join(name);
     let _ = fs::remove_dir_all(&kept);
     let _ = fs::create_dir_all(&kept);
     for log in fs::read_dir(folder.join("logs"))
@@ -114,6 +117,41 @@ fn keep_logs(folder: &Path) {
     {
         let _ = fs::copy(log.path(), kept.join(log.file_name()));
     }
+}
+
+/// Our scheduler: the engine, and kube-scheduler with the plugin.
+pub(crate) struct OurScheduler {
+    pub(crate) engine: Engine,
+    pub(crate) scheduler: Process,
+}
+
+impl OurScheduler {
+    /// Starts both, for pods that ask for this name.
+    pub(crate) fn start(stage: &Stage, program: &Path, name: &'static str) -> Result<Self, String> {
+        let engine = Engine::start(&stage.plane, program, name)?;
+        let scheduler = kube_scheduler(stage, &engine, name)?;
+        Ok(Self { engine, scheduler })
+    }
+
+    /// Kills kube-scheduler and starts it again.
+    pub(crate) fn restart_scheduler(
+        &mut self,
+        stage: &Stage,
+        name: &'static str,
+    ) -> Result<(), String> {
+        self.scheduler.kill();
+        self.scheduler = kube_scheduler(stage, &self.engine, name)?;
+        Ok(())
+    }
+}
+
+fn kube_scheduler(stage: &Stage, engine: &Engine, name: &'static str) -> Result<Process, String> {
+    stage.plane.scheduler(&Scheduler {
+        name,
+        engine: Some(engine.socket.clone()),
+        queries: Queries::Unlimited,
+        elects: false,
+    })
 }
 
 /// Runs a story unless others were asked for.
@@ -133,16 +171,12 @@ fn story(report: &mut Report, name: &str, run: impl FnOnce(&mut Report) -> Resul
 fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     let _stock = stage.plane.scheduler(&Scheduler {
         name: STOCK,
-        extender: None,
+        engine: None,
         queries: Queries::Unlimited,
+        elects: false,
     })?;
     let program = programs::debug_program(programs::SCHEDULER)?;
-    let mut extender = Extender::start(&stage.plane, &program, "extender")?;
-    let _ours = stage.plane.scheduler(&Scheduler {
-        name: OURS,
-        extender: Some(extender.entry(&stage.plane)),
-        queries: Queries::Unlimited,
-    })?;
+    let mut ours = OurScheduler::start(stage, &program, OURS)?;
     story(report, "replicas", |report| played_replicas(report, stage));
     story(report, "random", |report| {
         random::run(report, stage, OURS);
@@ -152,12 +186,20 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
         stories::run(report, stage, OURS);
         Ok(())
     });
+    story(report, "preemption", |report| {
+        preemption::run(report, stage, OURS);
+        Ok(())
+    });
+    story(report, "kills", |report| {
+        kills::run(report, stage, &mut ours, OURS);
+        Ok(())
+    });
     story(report, "dialects", |report| {
         dialects::run(report, stage, OURS);
         Ok(())
     });
     story(report, "faults", |report| {
-        faults::run(report, stage, &mut extender, OURS);
+        faults::run(report, stage, &mut ours, &program);
         Ok(())
     });
     story(report, "real", |report| {
@@ -169,7 +211,7 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     });
     story(report, "admission", |report| admission::run(report, stage));
     story(report, "scale", |report| {
-        drop(extender);
+        drop(ours);
         let measured = scale::measure(stage, &program, SMALL, &[Queries::Unlimited])?;
         say(measured.markdown());
         let outcome = scale::check(&measured);

@@ -12,7 +12,7 @@ pub(crate) mod sources;
 
 pub(crate) use admin::Admin;
 pub(crate) use process::Process;
-pub(crate) use scheduler::{Extender, Queries, Scheduler};
+pub(crate) use scheduler::{Queries, Scheduler};
 
 use std::fs;
 use std::io::{Read, Write};
@@ -118,12 +118,6 @@ impl ControlPlane {
     /// A certificate of a client with this subject, such as `/O=system:nodes/CN=system:node:worker-1`.
     pub(crate) fn client_certificate(&self, name: &str, subject: &str) -> Result<(), String> {
         certificates::signed(&self.folder, name, subject, certificates::CLIENT)
-    }
-
-    /// A certificate of a server on this machine.
-    pub(crate) fn server_certificate(&self, name: &str) -> Result<(), String> {
-        let subject = format!("/CN={name}");
-        certificates::signed(&self.folder, name, &subject, certificates::SERVER)
     }
 
     /// Ends the API server as a crash does.
@@ -280,10 +274,13 @@ fn run(
 /// Ports without a listener: not of those that the kernel hands out, of which another process may get one while the
 /// program that it is meant for starts, or starts again.
 pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], String> {
-    static NEXT: AtomicU16 = AtomicU16::new(22_000);
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Another suite may be starting too: each looks in a part of its own.
+    let first = u16::try_from(std::process::id() % 100).unwrap_or(0) * 100;
     let mut ports = [0; N];
     for port in &mut ports {
-        let mut tried = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take(5000);
+        let next = || 22_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        let mut tried = std::iter::repeat_with(next).take(5000);
         let free = tried.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
         *port = free.ok_or("no port is free")?;
     }

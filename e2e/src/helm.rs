@@ -4,35 +4,64 @@
 mod program;
 mod reader;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pinfold_agent::config::AgentConfig;
-use pinfold_scheduler::config::ExtenderConfig;
+use pinfold_scheduler::config::EngineConfig;
 use serde_json::{Value, json};
 
 use self::program::Helm;
 use crate::control_plane::{Admin, ControlPlane, Credentials};
-use crate::programs::workspace;
+use crate::programs::{self, succeed, workspace};
 use crate::report::{Report, equal};
 
 /// Where everything goes.
 const NAMESPACE: &str = "pinfold-system";
 /// The sets of values that are rendered and installed; the first is none at all.
-const VALUES: [&str; 5] = ["", "manage", "locked", "agent-only", "scheduler-only"];
+const VALUES: [&str; 6] = [
+    "",
+    "manage",
+    "locked",
+    "agent-only",
+    "scheduler-only",
+    "node-groups",
+];
 
 /// Values that the schema rejects, and what it must name.
-const REFUSED: [(&str, &str); 9] = [
+const REFUSED: [(&str, &str); 14] = [
     ("agent.confg.mode=mirror", "confg"),
     ("agent.config.mode=both", "/agent/config/mode"),
     ("agent.config.nodeName=worker-1", "/agent/config/nodeName"),
     ("scheduler.replicas=0", "/scheduler/replicas"),
-    ("scheduler.tls.source=somewhere", "/scheduler/tls/source"),
-    ("scheduler.config.listen=0.0.0.0:1", "/scheduler/config"),
+    (
+        "scheduler.pluginArgs.socket=/run/a",
+        "/scheduler/pluginArgs",
+    ),
+    ("scheduler.config.socket=/run/a", "/scheduler/config"),
     ("image.repository=", "/image/repository"),
     ("agent.logLevel=loud", "/agent/logLevel"),
     ("networkPolicy.enabled=maybe", "/networkPolicy/enabled"),
+    (
+        "agent.config.kubernetes.startupTaint=key:Never",
+        "/agent/config/kubernetes/startupTaint",
+    ),
+    ("agent.nodeGroups[0].name=a", "nodeSelector"),
+    (
+        "agent.nodeGroups[0].name=A,agent.nodeGroups[0].nodeSelector.pool=a",
+        "/agent/nodeGroups/0/name",
+    ),
+    (
+        "agent.nodeGroups[0].name=a,agent.nodeGroups[0].nodeSelector.pool=a,\
+         agent.nodeGroups[1].name=b,agent.nodeGroups[1].nodeSelector.zone=b",
+        "a and b may select the same node",
+    ),
+    (
+        "agent.nodeGroups[0].name=a,agent.nodeGroups[0].nodeSelector.pool=a,\
+         agent.nodeGroups[1].name=a,agent.nodeGroups[1].nodeSelector.pool=b",
+        "a and a may select the same node",
+    ),
 ];
 
 /// Runs the suite.
@@ -65,6 +94,15 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
             checked,
         );
     }
+    report.check(
+        "helm: every node group has its own configuration, nodes and permissions",
+        node_groups(&helm),
+    );
+    report.check(
+        "helm: the alerting rules are those of deploy/prometheus",
+        alerting_rules(&helm),
+    );
+    report.check("helm: promtool tests the alerting rules", promtool());
     let plane = ControlPlane::start(folder)?;
     let admin = plane.admin()?;
     let kubeconfig = plane.kubeconfig("helm", &Credentials::Certificate("admin"))?;
@@ -76,7 +114,7 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
         reader::sees_the_cluster(&plane, &admin),
     );
     report.check(
-        "helm: an upgrade keeps the certificates",
+        "helm: an upgrade changes the replicas",
         upgraded(&helm, &admin),
     );
     for values in VALUES {
@@ -122,7 +160,11 @@ fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> Option<&'o Value> {
 /// The programs accept the rendered configuration, and every field of it has its effect.
 fn configurations(objects: &[Value]) -> Result<(), String> {
     let mut seen = 0;
-    if let Some(map) = find(objects, "ConfigMap", "pinfold-agent") {
+    let agents = objects.iter().filter(|object| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        object["kind"] == "ConfigMap" && name.starts_with("pinfold-agent")
+    });
+    for map in agents {
         let text = map["data"]["agent.yaml"].as_str().unwrap_or_default();
         let read = AgentConfig::read("agent.yaml", text.as_bytes());
         let read = read.map_err(|findings| findings.to_string())?;
@@ -143,7 +185,7 @@ fn configurations(objects: &[Value]) -> Result<(), String> {
 }
 
 fn scheduler(text: &str) -> Result<(), String> {
-    let read = ExtenderConfig::read("scheduler.yaml", text.as_bytes());
+    let read = EngineConfig::read("scheduler.yaml", text.as_bytes());
     let read = read.map_err(|findings| findings.to_string())?;
     equal("warnings", read.warnings.len(), 0)?;
     let written = serde_json::to_value(&read.value).map_err(|error| error.to_string())?;
@@ -181,11 +223,12 @@ fn roles(objects: &[Value]) -> Result<(), String> {
             if kind == "Namespace" {
                 continue;
             }
-            let found = find(objects, kind, part);
-            let found = found.ok_or_else(|| format!("no {kind} {part}"))?;
+            let name = expected["metadata"]["name"].as_str().unwrap_or_default();
+            let found = find(objects, kind, name);
+            let found = found.ok_or_else(|| format!("no {kind} {name}"))?;
             for member in ["rules", "roleRef", "subjects"] {
                 equal(
-                    &format!("{kind} {part}: {member}"),
+                    &format!("{kind} {name}: {member}"),
                     &found[member],
                     &expected[member],
                 )?;
@@ -195,7 +238,105 @@ fn roles(objects: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whatever a pod names is there under that name: its account, its configuration, its certificates, its ports.
+/// One DaemonSet for each group, on its nodes only, with its settings merged over those of all.
+fn node_groups(helm: &Helm) -> Result<(), String> {
+    let objects = objects(&helm.template(&file("node-groups"))?)?;
+    let sets = objects
+        .iter()
+        .filter(|object| object["kind"] == "DaemonSet");
+    equal("DaemonSets", sets.count(), 2)?;
+    for (group, mode, taint) in [
+        ("general", "mirror", json!(null)),
+        (
+            "low-latency",
+            "manage",
+            json!("pinfold.dev/agent-not-ready:NoSchedule"),
+        ),
+    ] {
+        let name = format!("pinfold-agent-{group}");
+        let set = find(&objects, "DaemonSet", &name).ok_or_else(|| format!("no {name}"))?;
+        let template = &set["spec"]["template"];
+        let selected = &template["spec"]["nodeSelector"];
+        equal(
+            "nodes",
+            selected,
+            &json!({ "kubernetes.io/os": "linux", "pool": group }),
+        )?;
+        let selector = &set["spec"]["selector"]["matchLabels"];
+        equal("selector", matches(selector, template), true)?;
+        equal("label", &selector["pinfold.dev/node-group"], &json!(group))?;
+        let privileges = &template["spec"]["containers"][0]["securityContext"]["capabilities"];
+        equal(
+            "capabilities",
+            privileges["add"].is_null(),
+            mode == "mirror",
+        )?;
+        let map = find(&objects, "ConfigMap", &name).ok_or_else(|| format!("no {name}"))?;
+        let config = parsed(map["data"]["agent.yaml"].as_str().unwrap_or_default())?;
+        equal("mode", &config["mode"], &json!(mode))?;
+        equal("taint", &config["kubernetes"]["startupTaint"], &taint)?;
+        equal(
+            "condition",
+            &config["kubernetes"]["nodeCondition"],
+            &json!(true),
+        )?;
+        equal(
+            "access",
+            &config["kubernetes"]["kubeconfig"],
+            &json!("inCluster"),
+        )?;
+    }
+    for (role, resource) in [
+        ("node-condition", "nodes/status"),
+        ("startup-taint", "nodes"),
+    ] {
+        let name = format!("pinfold-agent-{role}");
+        let found = find(&objects, "ClusterRole", &name).ok_or_else(|| format!("no {name}"))?;
+        let rules = json!([{ "apiGroups": [""], "resources": [resource], "verbs": ["patch"] }]);
+        equal(&name, &found["rules"], &rules)?;
+        find(&objects, "ClusterRoleBinding", &name)
+            .ok_or_else(|| format!("{name} is not bound"))?;
+        let without = self::objects(&helm.template(&file("manage"))?)?;
+        equal(
+            "roles that nothing needs",
+            find(&without, "ClusterRole", &name),
+            None,
+        )?;
+    }
+    Ok(())
+}
+
+/// The rules as an object of the Prometheus Operator, only if wanted.
+fn alerting_rules(helm: &Helm) -> Result<(), String> {
+    let without = objects(&helm.template(&[])?)?;
+    let kind = "PrometheusRule";
+    equal(
+        "not by default",
+        find(&without, kind, "pinfold-agent"),
+        None,
+    )?;
+    let wanted = "metrics.rules.create=true,metrics.rules.labels.release=prometheus";
+    let objects = objects(&helm.template(&["--set".to_owned(), wanted.to_owned()])?)?;
+    let found = find(&objects, kind, "pinfold-agent").ok_or("no PrometheusRule")?;
+    equal(
+        "label",
+        &found["metadata"]["labels"]["release"],
+        &json!("prometheus"),
+    )?;
+    let rules = fs::read_to_string(workspace().join("deploy/prometheus/rules.yaml"));
+    let rules = parsed(&rules.map_err(|error| error.to_string())?)?;
+    equal("rules", &found["spec"], &rules)
+}
+
+/// Runs Prometheus' tests of the rules.
+fn promtool() -> Result<(), String> {
+    programs::install_promtool()?;
+    let tests = workspace().join("deploy/prometheus/rules.test.yaml");
+    let mut promtool = Command::new("promtool");
+    succeed(promtool.args(["test", "rules"]).arg(tests)).map(drop)
+}
+
+/// Whatever a pod names is there under that name: its account, its configuration, its volumes, its ports.
 fn links(objects: &[Value]) -> Result<(), String> {
     for workload in objects {
         let spec = &workload["spec"]["template"]["spec"];
@@ -208,14 +349,12 @@ fn links(objects: &[Value]) -> Result<(), String> {
             if let Some(name) = volume["configMap"]["name"].as_str() {
                 find(objects, "ConfigMap", name).ok_or_else(|| format!("no ConfigMap {name}"))?;
             }
-            let secret = volume["secret"]["secretName"].as_str();
-            if let Some(name) = secret.filter(|name| *name != "extender") {
-                find(objects, "Secret", name).ok_or_else(|| format!("no Secret {name}"))?;
-            }
         }
-        let container = &spec["containers"][0];
         let volumes: Vec<&Value> = spec["volumes"].as_array().into_iter().flatten().collect();
-        for mount in container["volumeMounts"].as_array().into_iter().flatten() {
+        let containers = || spec["containers"].as_array().into_iter().flatten();
+        for mount in
+            containers().flat_map(|own| own["volumeMounts"].as_array().into_iter().flatten())
+        {
             let known = volumes.iter().any(|volume| volume["name"] == mount["name"]);
             equal(&format!("volume {}", mount["name"]), known, true)?;
         }
@@ -224,7 +363,8 @@ fn links(objects: &[Value]) -> Result<(), String> {
                 continue;
             }
             let port = &service["spec"]["ports"][0]["targetPort"];
-            let mut ports = container["ports"].as_array().into_iter().flatten();
+            let mut ports =
+                containers().flat_map(|own| own["ports"].as_array().into_iter().flatten());
             let known = ports.any(|own| own["name"] == *port);
             equal(&format!("port {port}"), known, true)?;
         }
@@ -237,8 +377,6 @@ fn matches(selector: &Value, template: &Value) -> bool {
     let mut wanted = selector.as_object().into_iter().flatten();
     wanted.all(|(key, value)| labels[key] == *value)
 }
-
-const SECRETS: &str = "/api/v1/namespaces/pinfold-system/secrets";
 
 fn dry_run(helm: &Helm, admin: &Admin) -> Result<(), String> {
     helm.install(&["--dry-run=server".to_owned()])?;
@@ -253,7 +391,7 @@ fn installed(helm: &Helm, admin: &Admin) -> Result<(), String> {
     for path in [
         "/apis/apps/v1/namespaces/pinfold-system/daemonsets/pinfold-agent",
         "/apis/apps/v1/namespaces/pinfold-system/deployments/pinfold-scheduler",
-        "/api/v1/namespaces/pinfold-system/services/pinfold-scheduler",
+        "/api/v1/namespaces/pinfold-system/services/pinfold-scheduler-metrics",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/pinfold-reader",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/noderesourcetopologies.topology.node.k8s.io",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/numatopologies.nodeinfo.volcano.sh",
@@ -268,29 +406,8 @@ fn installed(helm: &Helm, admin: &Admin) -> Result<(), String> {
     equal("replicas", &deployment["spec"]["replicas"], &json!(2))
 }
 
-fn certificates(admin: &Admin) -> Result<BTreeMap<String, Value>, String> {
-    let mut data = BTreeMap::new();
-    for name in ["pinfold-scheduler-tls", "pinfold-scheduler-tls-client"] {
-        let secret = admin.expect("GET", &format!("{SECRETS}/{name}"), None)?;
-        for key in ["ca.crt", "tls.crt", "tls.key"] {
-            let value = secret["data"][key].clone();
-            equal(&format!("{name}: {key}"), value.is_string(), true)?;
-            data.insert(format!("{name}/{key}"), value);
-        }
-    }
-    Ok(data)
-}
-
 fn upgraded(helm: &Helm, admin: &Admin) -> Result<(), String> {
-    let before = certificates(admin)?;
-    let (own, other) = ("pinfold-scheduler-tls", "pinfold-scheduler-tls-client");
-    equal(
-        "one authority vouches for both",
-        &before[&format!("{own}/ca.crt")],
-        &before[&format!("{other}/ca.crt")],
-    )?;
     helm.upgrade(&["--set".to_owned(), "scheduler.replicas=3".to_owned()])?;
-    equal("certificates", certificates(admin)?, before)?;
     let deployment = admin.expect(
         "GET",
         "/apis/apps/v1/namespaces/pinfold-system/deployments/pinfold-scheduler",

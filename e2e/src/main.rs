@@ -15,6 +15,7 @@ mod host;
 mod nri;
 mod numa;
 mod page;
+mod peers;
 mod placement;
 mod plugin;
 mod pod_resources;
@@ -28,8 +29,8 @@ use std::process::ExitCode;
 
 use report::{Report, Runs};
 
-/// The suites in the order of `all`, which leaves out the benchmarks.
-const SUITES: [(&str, Kind); 11] = [
+/// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
+const SUITES: [(&str, Kind); 12] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -39,6 +40,7 @@ const SUITES: [(&str, Kind); 11] = [
     ("agent", Kind::Test),
     ("cluster", Kind::Test),
     ("agent-guest", Kind::Test),
+    ("peers", Kind::Long),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
 ];
@@ -47,6 +49,8 @@ const SUITES: [(&str, Kind); 11] = [
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Test,
+    /// A test that is no part of `all`.
+    Long,
     Bench,
 }
 
@@ -103,6 +107,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
                 "cluster" => cluster::run(report),
+                "peers" => peers::run(report),
                 "cluster-bench" => cluster::bench(report),
                 _ => {
                     let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();

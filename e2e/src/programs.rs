@@ -35,7 +35,7 @@ pub(crate) const PINFOLD: &str = "pinfold";
 pub(crate) const PLUGIN: &str = "kubectl-pinfold";
 /// The node agent.
 pub(crate) const AGENT: &str = "pinfold-agent";
-/// The scheduler extender.
+/// The engine of the scheduler.
 pub(crate) const SCHEDULER: &str = "pinfold-scheduler";
 
 /// Builds one of our programs in the dev profile. Its package has the same name.
@@ -133,6 +133,11 @@ pub(crate) fn install_emulator() -> Result<(), String> {
 /// Installs busybox if it is not here yet.
 pub(crate) fn install_busybox() -> Result<(), String> {
     install(&[BUSYBOX])
+}
+
+/// Installs the program that tests alerting rules if it is not here yet.
+pub(crate) fn install_promtool() -> Result<(), String> {
+    install(&[("/usr/bin/promtool", "prometheus")])
 }
 
 /// Installs the packages of files that are not here.

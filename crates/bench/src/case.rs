@@ -28,7 +28,7 @@ pub(crate) enum Group {
     /// One pod and thousands of nodes.
     Cluster,
     /// A request of kube-scheduler about thousands of nodes, JSON in and out.
-    Extender,
+    Engine,
     /// Snapshots, replicas and long simulations.
     Planning,
 }
@@ -46,7 +46,7 @@ impl Group {
             Group::Koordinator => "koordinator",
             Group::Volcano => "volcano",
             Group::Cluster => "cluster",
-            Group::Extender => "extender",
+            Group::Engine => "engine",
             Group::Planning => "planning",
         }
     }

@@ -2,7 +2,7 @@
 
 mod admission;
 mod cluster;
-mod extender;
+mod engine;
 mod growth;
 mod hints;
 mod koordinator;
@@ -25,7 +25,7 @@ pub(crate) fn all() -> Vec<BenchCase> {
     cases.extend(koordinator::cases());
     cases.extend(volcano::cases());
     cases.extend(cluster::cases());
-    cases.extend(extender::cases());
+    cases.extend(engine::cases());
     cases.extend(planning::cases());
     cases
 }

@@ -111,6 +111,21 @@ pub(crate) fn pod(uid: &str, amounts: &[(&str, &str)]) -> Arc<Pod> {
     })
 }
 
+/// The same pod with more Guaranteed containers, of a hundredth of a CPU and a mebibyte each.
+pub(crate) fn with_small_containers(pod: &Pod, count: usize) -> Arc<Pod> {
+    let amounts = [("cpu", "10m"), ("memory", "1Mi")];
+    let amounts = amounts.map(|(name, amount)| (ResourceName::from(name), quantity(amount)));
+    let amounts = ResourceList::from(amounts);
+    let mut pod = pod.clone();
+    pod.containers.extend((0..count).map(|number| Container {
+        name: format!("small-{number}").as_str().into(),
+        restartable: false,
+        requests: amounts.clone(),
+        limits: amounts.clone(),
+    }));
+    Arc::new(pod)
+}
+
 fn quantity(text: &str) -> Quantity {
     text.parse().expect("a quantity")
 }

@@ -119,7 +119,7 @@ fn title(group: Group) -> &'static str {
         Group::Koordinator => "Koordinator: filter of one node, 8 CPUs in whole cores and 16 GiB",
         Group::Volcano => "Volcano: predicate of one node, 8 CPUs and 16 GiB",
         Group::Cluster => "Cluster: one pod, every node evaluated and ranked on one core",
-        Group::Extender => "Extender: one request of kube-scheduler, JSON in and out, on one core",
+        Group::Engine => "Engine: one call of kube-scheduler's plugin, on one core",
         Group::Planning => "Planning: snapshots, replicas and long simulations, on one core",
     }
 }

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::transport::server::Connected;
 
 mod frames;
 mod hpack;
@@ -34,10 +35,11 @@ const PIECE: usize = 64;
 /// Limit of the rewritten bytes that the server has not read yet.
 const ENOUGH: usize = 16 * 1024;
 
-/// A connection whose requests may have any authority.
+/// A connection whose requests may have any authority, with a `guard` that lives as long as it.
 #[derive(Debug)]
-pub struct AuthorityStream<S> {
+pub struct AuthorityStream<S, G> {
     stream: S,
+    _guard: G,
     frames: FrameRewriter,
     /// Bytes from the client that are not rewritten yet.
     unseen: Queue,
@@ -66,26 +68,29 @@ impl Queue {
     }
 }
 
-impl<S> AuthorityStream<S> {
+impl<S, G> AuthorityStream<S, G> {
     /// Wraps the server's side of a new connection.
     #[must_use]
-    pub fn new(stream: S) -> Self {
+    pub fn new(stream: S, guard: G) -> Self {
         Self {
             stream,
+            _guard: guard,
             frames: FrameRewriter::default(),
             unseen: Queue::default(),
             waiting: Queue::default(),
         }
     }
+}
 
-    /// The wrapped connection.
-    #[must_use]
-    pub fn get_ref(&self) -> &S {
-        &self.stream
+impl<S: Connected, G> Connected for AuthorityStream<S, G> {
+    type ConnectInfo = S::ConnectInfo;
+
+    fn connect_info(&self) -> S::ConnectInfo {
+        self.stream.connect_info()
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for AuthorityStream<S> {
+impl<S: AsyncRead + Unpin, G: Unpin> AsyncRead for AuthorityStream<S, G> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -115,7 +120,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for AuthorityStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for AuthorityStream<S> {
+impl<S: AsyncWrite + Unpin, G: Unpin> AsyncWrite for AuthorityStream<S, G> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

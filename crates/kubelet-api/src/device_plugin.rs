@@ -9,7 +9,7 @@
 //!        ◄── PreStartContainer, before each start (if the plugin requires it)
 //! ```
 
-use crate::service::service;
+use crate::service;
 
 mod allocate;
 mod device;

@@ -4,6 +4,7 @@
 //!   then calls the plugin on the plugin's own socket.
 //! - [`pod_resources`]: the pod resources API (`v1`): the CPUs, memory and devices of each pod.
 //! - [`authority`]: accepts requests of clients on unix sockets with any `:authority`.
+//! - [`mod@service`]: generates gRPC services from lists of their calls.
 //! - [`unix`]: servers and clients on unix sockets; everything that a peer could make grow is bounded.
 //!
 //! The structs are written by hand. Their names follow the protocol, so that its documentation applies. Maps are
@@ -26,7 +27,7 @@
 pub mod authority;
 pub mod device_plugin;
 pub mod pod_resources;
-mod service;
+pub mod service;
 pub mod unix;
 
 /// Limit of the size of a message, in bytes: gRPC's default, which the kubelet uses too.

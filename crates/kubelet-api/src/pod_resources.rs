@@ -1,6 +1,6 @@
 //! The pod resources API, `v1`: the CPUs, memory and devices of each pod, for monitoring agents.
 
-use crate::service::service;
+use crate::service;
 
 mod allocatable;
 mod container;

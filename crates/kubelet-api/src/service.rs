@@ -1,4 +1,4 @@
-//! `service!`: generates a gRPC service from a list of its calls.
+//! [`service!`](crate::service!): generates a gRPC service from a list of its calls.
 //!
 //! It generates three things: a trait of the calls, a server that turns HTTP requests into calls of the trait, and a
 //! client. A call is `unary` (one response) or `stream` (any number of responses).
@@ -11,7 +11,8 @@ use tonic::codegen::Service;
 use tonic::{Request, Response, Status};
 
 /// Adapts a function to tonic's service of one method.
-pub(crate) struct Method<F>(pub(crate) F);
+#[derive(Debug)]
+pub struct Method<F>(pub F);
 
 impl<F, Q, A, Answer> Service<Request<Q>> for Method<F>
 where
@@ -32,10 +33,13 @@ where
 }
 
 /// The response to a call of an unknown method.
-pub(crate) fn unimplemented() -> tonic::codegen::http::Response<tonic::body::Body> {
+#[must_use]
+pub fn unimplemented() -> tonic::codegen::http::Response<tonic::body::Body> {
     Status::unimplemented("unknown method").into_http()
 }
 
+/// Generates the trait, the server and the client of a gRPC service. Its crate needs `tonic` and `tonic-prost`.
+#[macro_export]
 macro_rules! service {
     (
         $(#[$doc:meta])*
@@ -56,7 +60,7 @@ macro_rules! service {
                 fn $method(
                     &self,
                     request: tonic::Request<$request>,
-                ) -> impl Future<Output = Result<tonic::Response<service!(@out $kind $answer)>, tonic::Status>> + Send;
+                ) -> impl Future<Output = Result<tonic::Response<$crate::service!(@out $kind $answer)>, tonic::Status>> + Send;
             )*
         }
 
@@ -122,7 +126,7 @@ macro_rules! service {
                                 let codec = tonic_prost::ProstCodec::<$answer, $request>::default();
                                 let mut grpc = tonic::server::Grpc::new(codec)
                                     .max_decoding_message_size($crate::MAX_MESSAGE);
-                                Ok(service!(@serve $kind grpc method request))
+                                Ok($crate::service!(@serve $kind grpc method request))
                             })
                         }
                     )*
@@ -159,14 +163,14 @@ macro_rules! service {
                 pub async fn $method(
                     &mut self,
                     request: impl tonic::IntoRequest<$request>,
-                ) -> Result<tonic::Response<service!(@in $kind $answer)>, tonic::Status> {
+                ) -> Result<tonic::Response<$crate::service!(@in $kind $answer)>, tonic::Status> {
                     let ready = self.grpc.ready().await;
                     ready.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
                     let path = tonic::codegen::http::uri::PathAndQuery::from_static(
                         concat!("/", $service, "/", $name),
                     );
                     let codec = tonic_prost::ProstCodec::<$request, $answer>::default();
-                    service!(@call $kind self request path codec)
+                    $crate::service!(@call $kind self request path codec)
                 }
             )*
         }
@@ -187,4 +191,3 @@ macro_rules! service {
         $self.grpc.server_streaming($request.into_request(), $path, $codec).await
     };
 }
-pub(crate) use service;

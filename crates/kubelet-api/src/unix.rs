@@ -8,14 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http;
 use tonic::codegen::tokio_stream::Stream;
-use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic::transport::{Channel, Endpoint, Server};
 
 use crate::authority::AuthorityStream;
@@ -87,7 +85,8 @@ struct AcceptedConnections {
 }
 
 impl Stream for AcceptedConnections {
-    type Item = io::Result<CountedConnection>;
+    /// A connection counts towards the limit until it is dropped.
+    type Item = io::Result<AuthorityStream<UnixStream, OwnedSemaphorePermit>>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -102,53 +101,8 @@ impl Stream for AcceptedConnections {
                 continue;
             }
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-                return Poll::Ready(Some(Ok(CountedConnection {
-                    stream: AuthorityStream::new(stream),
-                    _permit: permit,
-                })));
+                return Poll::Ready(Some(Ok(AuthorityStream::new(stream, permit))));
             }
         }
-    }
-}
-
-/// A connection that counts towards the limit until it is dropped.
-struct CountedConnection {
-    stream: AuthorityStream<UnixStream>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Connected for CountedConnection {
-    type ConnectInfo = UdsConnectInfo;
-
-    fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.get_ref().connect_info()
-    }
-}
-
-impl AsyncRead for CountedConnection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
-    }
-}
-
-impl AsyncWrite for CountedConnection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

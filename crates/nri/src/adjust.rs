@@ -13,20 +13,15 @@
 //! # assert_eq!(update.container_id, "another-container");
 //! ```
 //!
-//! The runtime reports an error if two plugins change the same field. A plugin that must override
-//! another one removes the field first and then sets it.
+//! What no method sets is set in the fields of the message. The runtime reports an error if two plugins change the same
+//! field. A plugin that must override another one removes the entry first, which is an entry whose name has a leading
+//! `-`, and then sets it.
 
 use crate::api::{
-    CdiDevice, ContainerAdjustment, ContainerUpdate, CreateContainerResponse, HugepageLimit,
-    KeyValue, LinuxContainerAdjustment, LinuxCpu, LinuxDevice, LinuxMemory, LinuxMemoryPolicy,
-    LinuxNamespace, LinuxPids, LinuxResources, Mount, MpolFlag, MpolMode, PosixRlimit,
+    CdiDevice, ContainerAdjustment, ContainerUpdate, CreateContainerResponse, KeyValue,
+    LinuxContainerAdjustment, LinuxCpu, LinuxDevice, LinuxResources, Mount,
     UpdateContainerResponse,
 };
-
-/// The key that marks an entry of an adjustment as removed.
-fn removed(key: &str) -> String {
-    format!("-{key}")
-}
 
 impl LinuxResources {
     /// Resources without any value set.
@@ -37,10 +32,6 @@ impl LinuxResources {
 
     fn cpu_mut(&mut self) -> &mut LinuxCpu {
         self.cpu.get_or_insert_default()
-    }
-
-    fn memory_mut(&mut self) -> &mut LinuxMemory {
-        self.memory.get_or_insert_default()
     }
 
     /// Sets the CPUs, in the kernel's list format (`0-3,8`).
@@ -75,52 +66,7 @@ impl LinuxResources {
     /// Sets the memory limit in bytes.
     #[must_use]
     pub fn memory_limit(mut self, bytes: i64) -> Self {
-        self.memory_mut().limit = Some(bytes);
-        self
-    }
-
-    /// Sets the memory reservation (soft limit) in bytes.
-    #[must_use]
-    pub fn memory_reservation(mut self, bytes: i64) -> Self {
-        self.memory_mut().reservation = Some(bytes);
-        self
-    }
-
-    /// Adds a limit for huge pages of one size (`2MB`, `1GB`), in bytes.
-    #[must_use]
-    pub fn hugepages(mut self, page_size: impl Into<String>, bytes: u64) -> Self {
-        self.hugepage_limits.push(HugepageLimit {
-            page_size: page_size.into(),
-            limit: bytes,
-        });
-        self
-    }
-
-    /// Sets the maximum number of processes.
-    #[must_use]
-    pub fn pids_limit(mut self, limit: i64) -> Self {
-        self.pids = Some(LinuxPids { limit });
-        self
-    }
-
-    /// Sets the content of a cgroup v2 file.
-    #[must_use]
-    pub fn unified(mut self, file: impl Into<String>, content: impl Into<String>) -> Self {
-        self.unified.insert(file.into(), content.into());
-        self
-    }
-
-    /// Sets the RDT class, a name in the runtime's configuration.
-    #[must_use]
-    pub fn rdt_class(mut self, class: impl Into<String>) -> Self {
-        self.rdt_class = Some(class.into());
-        self
-    }
-
-    /// Sets the block I/O class, a name in the runtime's configuration.
-    #[must_use]
-    pub fn blockio_class(mut self, class: impl Into<String>) -> Self {
-        self.blockio_class = Some(class.into());
+        self.memory.get_or_insert_default().limit = Some(bytes);
         self
     }
 }
@@ -156,34 +102,12 @@ impl ContainerAdjustment {
         self.resources(|resources| resources.mems(list))
     }
 
-    /// Sets the NUMA memory policy (NRI 0.12 and later).
-    #[must_use]
-    pub fn memory_policy(
-        mut self,
-        mode: MpolMode,
-        nodes: impl Into<String>,
-        flags: &[MpolFlag],
-    ) -> Self {
-        self.linux_mut().memory_policy = Some(LinuxMemoryPolicy {
-            mode: mode.into(),
-            nodes: nodes.into(),
-            flags: flags.iter().map(|&flag| flag.into()).collect(),
-        });
-        self
-    }
-
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (name.into(), value.into());
         self.env.push(KeyValue { key, value });
         self
-    }
-
-    /// Removes an environment variable.
-    #[must_use]
-    pub fn remove_env(self, name: &str) -> Self {
-        self.env(removed(name), "")
     }
 
     /// Sets an annotation.
@@ -193,26 +117,11 @@ impl ContainerAdjustment {
         self
     }
 
-    /// Removes an annotation.
-    #[must_use]
-    pub fn remove_annotation(self, name: &str) -> Self {
-        self.annotation(removed(name), "")
-    }
-
     /// Adds a mount.
     #[must_use]
     pub fn mount(mut self, mount: Mount) -> Self {
         self.mounts.push(mount);
         self
-    }
-
-    /// Removes the mount at a path of the container.
-    #[must_use]
-    pub fn remove_mount(self, destination: &str) -> Self {
-        self.mount(Mount {
-            destination: removed(destination),
-            ..Mount::default()
-        })
     }
 
     /// Adds a device file.
@@ -222,64 +131,10 @@ impl ContainerAdjustment {
         self
     }
 
-    /// Removes the device file at a path of the container.
-    #[must_use]
-    pub fn remove_device(self, path: &str) -> Self {
-        self.device(LinuxDevice {
-            path: removed(path),
-            ..LinuxDevice::default()
-        })
-    }
-
     /// Adds a device by its name in the Container Device Interface (NRI 0.8 and later).
     #[must_use]
     pub fn cdi_device(mut self, name: impl Into<String>) -> Self {
         self.cdi_devices.push(CdiDevice { name: name.into() });
-        self
-    }
-
-    /// Adds a namespace, or replaces the one of the same type.
-    #[must_use]
-    pub fn namespace(mut self, namespace: LinuxNamespace) -> Self {
-        self.linux_mut().namespaces.push(namespace);
-        self
-    }
-
-    /// Removes the namespace of a type.
-    #[must_use]
-    pub fn remove_namespace(self, kind: &str) -> Self {
-        self.namespace(LinuxNamespace {
-            r#type: removed(kind),
-            ..LinuxNamespace::default()
-        })
-    }
-
-    /// Sets a kernel parameter of the container's namespaces.
-    #[must_use]
-    pub fn sysctl(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.linux_mut().sysctl.insert(name.into(), value.into());
-        self
-    }
-
-    /// Sets a limit of `setrlimit`, by its name (`RLIMIT_NOFILE`).
-    #[must_use]
-    pub fn rlimit(mut self, name: impl Into<String>, soft: u64, hard: u64) -> Self {
-        let r#type = name.into();
-        self.rlimits.push(PosixRlimit { r#type, hard, soft });
-        self
-    }
-
-    /// Sets the OOM score adjustment.
-    #[must_use]
-    pub fn oom_score_adj(mut self, score: i64) -> Self {
-        self.linux_mut().oom_score_adj = Some(score);
-        self
-    }
-
-    /// Sets the cgroup path.
-    #[must_use]
-    pub fn cgroups_path(mut self, path: impl Into<String>) -> Self {
-        self.linux_mut().cgroups_path = path.into();
         self
     }
 }

@@ -67,6 +67,9 @@ pub struct PodReport {
     pub uid: PodUid,
     /// Namespace and name.
     pub name: String,
+    /// Whether the pod opts out of pinning with the annotation `pinfold.dev/pin: "false"`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opted_out: bool,
     /// The resources of its containers.
     pub containers: Vec<ContainerReport>,
 }
@@ -81,6 +84,9 @@ pub struct ContainerReport {
     pub cpus: CpuSet,
     /// Whether the CPUs are exclusive. If not, they are the shared pool and change with it.
     pub exclusive_cpus: bool,
+    /// The CPUs that the kernel lets it use, if they are other ones and the agent cannot change that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective_cpus: Option<CpuSet>,
     /// The NUMA nodes that its memory is pinned to; empty for any node.
     pub memory_nodes: NodeSet,
     /// Memory and hugepages that the memory manager assigned.
@@ -288,6 +294,7 @@ impl PodReport {
                 name: held.name,
                 exclusive_cpus: own.is_some(),
                 cpus: own.unwrap_or_else(|| shared.clone()),
+                effective_cpus: None,
                 memory_nodes: blocks
                     .iter()
                     .fold(NodeSet::EMPTY, |nodes, block| nodes | block.nodes),
@@ -315,6 +322,7 @@ impl PodReport {
         Some(Self {
             uid: pod.clone(),
             name: resident.pod.name.clone(),
+            opted_out: false,
             containers: containers.collect(),
         })
     }

@@ -16,9 +16,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use pinfold_agent::cgroup_writer::CgroupWriter;
 use pinfold_agent::drift::{
-    ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome, RuntimeSpec,
-    WatchedContainer,
+    ContainerRef, DriftCause, DriftMonitor, Evidence, NoRuntime, RepairLimits, RepairOutcome,
+    RuntimeSpec, WatchedContainer,
 };
 use pinfold_agent::{Allowance, Quota};
 use pinfold_cgroup::{
@@ -347,10 +348,15 @@ impl Bench {
         }
     }
 
+    fn writer(&self) -> CgroupWriter {
+        CgroupWriter::new(self.hierarchy.clone(), None)
+    }
+
     fn evidence(&self) -> Result<Evidence, String> {
         let mut evidence =
             Evidence::gather(Path::new("/"), Path::new("/nonexistent")).map_err(text)?;
         evidence.kubelet = Some(CpuManagerState {
+            policy: "static".to_owned(),
             default_cpus: self.other.clone(),
             ..CpuManagerState::default()
         });
@@ -365,7 +371,13 @@ impl Bench {
         now: Instant,
     ) -> Result<(DriftCause, RepairOutcome), String> {
         let containers = [self.watched(expected)];
-        let mut scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        let mut scan = monitor.scan(
+            &self.writer(),
+            &NoRuntime,
+            &containers,
+            &self.evidence()?,
+            now,
+        );
         match (scan.drifts.pop(), scan.drifts.is_empty()) {
             (Some((drift, outcome)), true) => Ok((drift.cause, outcome)),
             _ => Err(format!("{scan:?}")),
@@ -396,7 +408,13 @@ impl Bench {
             &None,
         )?;
         let containers = [self.watched(&self.one)];
-        let scan = monitor.scan(&self.hierarchy, &containers, &self.evidence()?, now);
+        let scan = monitor.scan(
+            &self.writer(),
+            &NoRuntime,
+            &containers,
+            &self.evidence()?,
+            now,
+        );
         equal("drifts afterwards", &scan.drifts.len(), &0)?;
         equal("unreadable containers", &scan.unreadable.len(), &0)
     }
@@ -477,7 +495,8 @@ impl Bench {
         let containers = [self.watched(&self.both)];
         let mut monitor = DriftMonitor::default();
         let scan = monitor.scan(
-            &self.hierarchy,
+            &self.writer(),
+            &NoRuntime,
             &containers,
             &self.evidence()?,
             Instant::now(),
@@ -498,7 +517,8 @@ impl Bench {
         equal("vanished", &vanished, &true)?;
         let containers = [self.watched(&self.one)];
         let scan = DriftMonitor::default().scan(
-            &self.hierarchy,
+            &self.writer(),
+            &NoRuntime,
             &containers,
             &self.evidence()?,
             Instant::now(),

@@ -16,7 +16,7 @@ use serde::Serialize;
 mod field_table;
 mod read;
 
-use crate::kubernetes::OtherWriterPolicy;
+use crate::kubernetes::{OtherWriterPolicy, Taint};
 
 pub use field_table::FIELDS;
 pub use pinfold_daemon::config::{Access, ConfigField};
@@ -126,6 +126,10 @@ pub struct RuntimeConfig {
 pub struct CgroupsConfig {
     /// Whether the agent writes control groups itself instead of sending container updates to the runtime.
     pub direct_writes: DirectWrites,
+    /// Socket of the D-Bus system bus, over which systemd gets the properties of its units; `None` to write all control
+    /// groups directly.
+    #[serde(serialize_with = "write::path_or_none")]
+    pub systemd_bus: Option<PathBuf>,
     /// Whether a container's memory is migrated when it is pinned to other NUMA nodes.
     pub migrate_memory: bool,
     /// Whether exclusive CPUs become a cpuset partition, which no other process can use.
@@ -165,7 +169,7 @@ pub enum PartitionKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DevicesConfig {
-    /// Whether device plugins register with the agent instead of the kubelet.
+    /// Whether device plugins register with the agent, on a node without a kubelet.
     pub manage_plugins: bool,
     /// Directory of the plugins' sockets and the registration socket.
     pub plugin_directory: PathBuf,
@@ -216,6 +220,11 @@ pub struct KubernetesConfig {
     pub other_writers: OtherWriterPolicy,
     /// Which pods the fingerprint of a NodeResourceTopology covers.
     pub fingerprint_method: FingerprintMethod,
+    /// Whether the agent keeps the condition `PinfoldReady` of its Node.
+    pub node_condition: bool,
+    /// The taint that the agent removes from its Node when it is ready.
+    #[serde(serialize_with = "write::display_or_none")]
+    pub startup_taint: Option<Taint>,
 }
 
 /// An object that the agent publishes.
@@ -273,6 +282,7 @@ impl Default for AgentConfig {
             },
             cgroups: CgroupsConfig {
                 direct_writes: DirectWrites::default(),
+                systemd_bus: Some("/run/dbus/system_bus_socket".into()),
                 migrate_memory: true,
                 partitions: PartitionKind::default(),
                 check_interval: Duration::from_secs(10),
@@ -301,6 +311,8 @@ impl Default for AgentConfig {
                 publish_interval: Duration::from_secs(3),
                 other_writers: OtherWriterPolicy::default(),
                 fingerprint_method: FingerprintMethod::default(),
+                node_condition: false,
+                startup_taint: None,
             },
             unknown_containers: UnknownContainerPolicy::default(),
             takeover: TakeoverConfig {
@@ -365,6 +377,10 @@ impl AgentConfig {
                 (self.cgroups.direct_writes == DirectWrites::Never)
                     != (new.cgroups.direct_writes == DirectWrites::Never),
                 "cgroups.directWrites",
+            ),
+            differs(
+                self.cgroups.systemd_bus != new.cgroups.systemd_bus,
+                "cgroups.systemdBus",
             ),
             differs(
                 self.cgroups.partitions != new.cgroups.partitions,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! signals ─► main thread: drift repair, online CPUs, configuration reload
+//!            thread "readiness": condition of the Node, service manager
 //! container runtime ─► thread "runtime" ─┐
 //! API, probes ───────► thread "http" ────┼─► ManagedNode, under a mutex ─► "update-sender": runtime and cgroups
 //! device plugins ────► thread "offers" ──┘                              └─► "reporter": podresources API, API server
@@ -15,9 +16,9 @@ use pinfold_devices::HostError;
 use pinfold_kube::diagnostic::Diagnostics;
 
 use crate::config::{AgentConfig, Mode};
-use crate::http::socket::SocketError;
 use crate::kubernetes::ConnectionError;
 use pinfold_daemon::signals::SignalReceiver;
+use pinfold_daemon::socket::SocketError;
 use pinfold_journal::JournalError;
 
 mod api_server;
@@ -31,8 +32,10 @@ mod manage;
 mod mirror;
 mod node_snapshot;
 mod partitions;
+mod readiness;
 mod service;
 mod telemetry;
+mod unmet_allowances;
 
 /// Why the agent could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +76,13 @@ pub enum AgentError {
     /// The device plugin host cannot be started.
     #[error(transparent)]
     Devices(#[from] HostError),
+    /// Device plugins cannot register with the agent, because the node has a kubelet.
+    #[error(
+        "devices.managePlugins is for nodes without a kubelet, and this node has one: {0}. Set it to false: device \
+         plugins then register with the kubelet, which reports their devices to the scheduler, and the agent aligns \
+         CPUs and memory to the devices that the kubelet assigns"
+    )]
+    NodeHasKubelet(String),
     /// The connection to the API server is misconfigured.
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),

@@ -2,10 +2,10 @@
 //! repairs them.
 //!
 //! ```text
-//! cgroup ─► ObservedCgroup ─────┐                                     ┌─► repaired
+//! cgroup ─► ObservedCgroup ─────┐                                      ┌─► repaired by the runtime, else by CgroupWriter
 //! WatchedContainer: allowance ──┼─► compare() ─► Drift ─► DriftMonitor ┼─► backed off: another program overwrites repairs
-//! Evidence: online CPUs,        │     (pure)                          └─► not repairable: the CPU is offline
-//!   cpu_manager_state ──────────┘
+//! Evidence: online CPUs,        │     (pure)                           └─► not repairable: a CPU is offline, or a cgroup
+//!   cpu_manager_state ──────────┘                                          above kubepods allows fewer CPUs
 //! ```
 //!
 //! The usual cause is the kubelet's static CPU manager: it overwrites the CPUs of shared-pool containers at every
@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use pinfold_cgroup::{CgroupState, CpuTimeLimit, GroupPath};
+use pinfold_cgroup::{CgroupState, CpuTimeLimit, GroupPath, NarrowAncestor};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{ContainerId, ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
@@ -23,14 +23,15 @@ use pinfold_kube::state::CpuManagerState;
 use crate::allowance::Allowance;
 
 mod compare;
-mod enforce;
 mod evidence;
 mod monitor;
+mod observe;
 mod repair_backoff;
 
 pub use compare::compare;
-pub use enforce::enforce;
-pub use monitor::{DriftCounters, DriftMonitor, DriftScan, RepairOutcome};
+pub use monitor::{
+    DriftCounters, DriftMonitor, DriftScan, NoRuntime, RepairOutcome, RuntimeUpdates,
+};
 pub use repair_backoff::{RepairConflict, RepairLimits};
 
 /// Identifies a running container.
@@ -82,6 +83,8 @@ pub struct ObservedCgroup {
     pub state: CgroupState,
     /// CPU quota of the pod's cgroup, which limits all its containers together.
     pub pod_cpu_time: Option<CpuTimeLimit>,
+    /// The first ancestor that allows fewer CPUs than the allowance has.
+    pub narrow_ancestor: Option<NarrowAncestor>,
 }
 
 /// Facts about the node from which the cause of a drift is derived.
@@ -115,16 +118,22 @@ pub enum DriftCause {
     Runtime,
     /// A CPU went offline and the kernel removed it from the cgroup.
     CpuOffline,
+    /// An ancestor of the cgroup allows fewer CPUs.
+    NarrowAncestor,
+    /// The kubelet, or systemd for it, set the pod's CPU limit again.
+    PodLimit,
     /// Another program.
     Other,
 }
 
 impl DriftCause {
     /// All causes, so that every counter is exported from the start.
-    pub const ALL: [DriftCause; 4] = [
+    pub const ALL: [DriftCause; 6] = [
         DriftCause::Kubelet,
         DriftCause::Runtime,
         DriftCause::CpuOffline,
+        DriftCause::NarrowAncestor,
+        DriftCause::PodLimit,
         DriftCause::Other,
     ];
 
@@ -135,6 +144,8 @@ impl DriftCause {
             DriftCause::Kubelet => "kubelet",
             DriftCause::Runtime => "runtime",
             DriftCause::CpuOffline => "cpu-offline",
+            DriftCause::NarrowAncestor => "narrow-ancestor",
+            DriftCause::PodLimit => "pod-limit",
             DriftCause::Other => "other",
         }
     }
@@ -146,6 +157,8 @@ impl fmt::Display for DriftCause {
             DriftCause::Kubelet => "the kubelet wrote the state of its CPU manager",
             DriftCause::Runtime => "the runtime wrote the container's specification",
             DriftCause::CpuOffline => "a CPU went offline",
+            DriftCause::NarrowAncestor => "a control group above it allows fewer CPUs",
+            DriftCause::PodLimit => "the kubelet or systemd set the pod's CPU limit again",
             DriftCause::Other => "another program changed it",
         })
     }
@@ -169,7 +182,24 @@ impl fmt::Display for Drift {
         if compare::is_throttled(expected, &self.found) {
             write!(f, "{mark} a CPU quota instead of none")?;
         }
-        write!(f, "; {}", self.cause)
+        match (&self.found.narrow_ancestor, self.cause) {
+            (Some(NarrowAncestor { path, allows, .. }), DriftCause::NarrowAncestor) => {
+                let lacks = &expected.cpus - allows;
+                write!(
+                    f,
+                    "; control group /{path} allows CPUs {allows} only: widen it, or reserve CPUs {lacks} for the system"
+                )
+            }
+            (_, cause) => write!(f, "; {cause}"),
+        }
+    }
+}
+
+impl Drift {
+    /// Whether the container may use other CPUs than those of its allowance.
+    #[must_use]
+    pub fn has_other_cpus(&self) -> bool {
+        compare::cpus_differ(&self.expected, &self.found.state)
     }
 }
 

@@ -8,7 +8,6 @@
 //! Request sizes, timeouts and the number of connections are limited ([`HttpLimits`]). `docs/agent-api.md` describes the API.
 
 mod api;
-pub mod socket;
 
 pub use api::ApiRoutes;
 pub(crate) use api::is_valid_uid;

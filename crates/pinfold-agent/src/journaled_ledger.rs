@@ -4,7 +4,7 @@
 //! the write fails, the change to the ledger is undone and the method returns an error.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
@@ -18,8 +18,8 @@ use pinfold_core::pod::Pod;
 use pinfold_render::{explain, placement};
 
 use pinfold_journal::{
-    EntryReader, Journal, JournalEntry, JournalError, JournalEvent, JournalLimits,
-    JournalPodRecord, JournalSnapshot, PinnedProcess, Timestamp,
+    Compaction, EntryReader, Journal, JournalEntry, JournalError, JournalEvent, JournalLimits,
+    JournalPodRecord, JournalSnapshot, PinnedProcess, SpaceMaker, Timestamp, WrittenCompaction,
 };
 
 mod rules_change;
@@ -36,7 +36,7 @@ pub struct JournaledLedger {
     truncated_bytes: u64,
     /// Error of the last compaction of the journal. Compaction is retried after the next change.
     compaction_error: Option<JournalError>,
-    /// Whether compaction waits for [`JournaledLedger::compact`].
+    /// Whether compaction waits for [`JournaledLedger::begin_compaction`].
     defers_compaction: bool,
     /// Error of the last journal write.
     write_error: Option<String>,
@@ -114,6 +114,12 @@ impl JournaledLedger {
         self.journal.length()
     }
 
+    /// How many times transactions were synced to disk since the journal was opened.
+    #[must_use]
+    pub fn journal_syncs(&self) -> u64 {
+        self.journal.syncs()
+    }
+
     /// Number of the last journal entry. It increases with every change.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -156,6 +162,7 @@ impl JournaledLedger {
     /// # Errors
     /// If the journal cannot be read; the ledger is unchanged then.
     pub fn reload(&mut self) -> Result<(), JournalError> {
+        self.end_batch()?;
         let state = self.journal.reread()?;
         (self.ledger, self.records) = (state.ledger, state.records);
         Ok(())
@@ -169,11 +176,43 @@ impl JournaledLedger {
         self.journal.entries_after(number, limit)
     }
 
-    /// Clears the last write error if the disk has space again.
-    pub fn retry_writing(&mut self) {
-        if self.write_error.is_some() && self.journal.probe_disk().is_ok() {
-            self.write_error = None;
+    /// The folder in which [`Journal::probe_disk`] shows whether the disk has space again; `None` if the last write
+    /// succeeded, or no write can succeed any more.
+    #[must_use]
+    pub fn folder_to_probe(&self) -> Option<PathBuf> {
+        let failed = self.write_error.is_some() && !self.is_broken();
+        failed.then(|| self.journal.folder().to_owned())
+    }
+
+    /// Clears the last write error: the disk has space again.
+    pub fn clear_write_error(&mut self) {
+        self.write_error = None;
+        self.journal.resume_preallocation();
+    }
+
+    /// Syncs the journal once for all changes until [`JournaledLedger::end_batch`]. They must have no effect before that.
+    pub fn begin_batch(&mut self) {
+        self.journal.begin_batch();
+    }
+
+    /// Syncs the changes since [`JournaledLedger::begin_batch`] to disk.
+    ///
+    /// # Errors
+    /// If that fails; the journal must be reopened then.
+    pub fn end_batch(&mut self) -> Result<(), JournalError> {
+        let synced = self.journal.end_batch();
+        if let Err(error) = &synced {
+            self.write_error = Some(error.to_string());
         }
+        synced
+    }
+
+    /// What preallocates space of the journal, outside of decisions; `None` if there is enough.
+    ///
+    /// # Errors
+    /// If the journal file cannot be opened once more.
+    pub fn space_maker(&self) -> Result<Option<SpaceMaker>, JournalError> {
+        self.journal.space_maker()
     }
 
     /// Admits or rejects `pod`, and journals the decision either way.
@@ -578,7 +617,7 @@ impl JournaledLedger {
         self.write_error = written.as_ref().err().map(ToString::to_string);
     }
 
-    /// Leaves compaction to [`JournaledLedger::compact`]: the runtime waits while a decision is journaled.
+    /// Leaves compaction to [`JournaledLedger::begin_compaction`]: the runtime waits while a decision is journaled.
     pub fn defer_compaction(&mut self) {
         self.defers_compaction = true;
     }
@@ -591,11 +630,28 @@ impl JournaledLedger {
     }
 
     /// Compacts the journal if it exceeds its limits. All changes are on disk already, so a failure is only recorded.
-    pub fn compact(&mut self) {
-        if self.journal.needs_compaction() {
-            let snapshot = snapshot(&self.ledger, &self.records, self.journal.last_number());
-            self.compaction_error = self.journal.compact(snapshot).err();
+    fn compact(&mut self) {
+        if let Some(compaction) = self.begin_compaction() {
+            let written = compaction.and_then(Compaction::write);
+            self.finish_compaction(written);
         }
+    }
+
+    /// Begins a compaction if the journal exceeds its limits. The caller writes it, which takes long and needs no access to
+    /// the ledger, and passes it to [`JournaledLedger::finish_compaction`].
+    #[must_use]
+    pub fn begin_compaction(&self) -> Option<Result<Compaction, JournalError>> {
+        if !self.journal.needs_compaction() {
+            return None;
+        }
+        let snapshot = snapshot(&self.ledger, &self.records, self.journal.last_number());
+        Some(self.journal.begin_compaction(snapshot))
+    }
+
+    /// Replaces the journal by the compacted one. A failure loses no data and is recorded.
+    pub fn finish_compaction(&mut self, written: Result<WrittenCompaction, JournalError>) {
+        let finished = written.and_then(|new| self.journal.finish_compaction(new));
+        self.compaction_error = finished.err();
     }
 }
 

@@ -4,7 +4,7 @@
 //!                 ┌───────────────── one thread ──────────────────┐
 //! API server ────►│ list, watch ──► PodCache ─────────────────────┼──► get(uid): when the runtime creates a sandbox
 //!            ◄────┤ merge patch ◄── Publisher ◄───────────────────┼─── publish(report): after every change
-//!            ◄────┤ events ◄── EventQueue ◄───────────────────────┼─── warn(about a pod): after every rejection
+//!            ◄────┤ events ◄── EventQueue ◄───────────────────────┼─── warn(about a pod or the Node)
 //!                 └───────────────────────┬───────────────────────┘
 //!                                         └──► SyncEvent, SyncCounters
 //! ```
@@ -14,6 +14,8 @@
 //! permissions that this module needs.
 
 mod custom_resources;
+mod event_reasons;
+mod node_status;
 mod object_watch;
 mod other_writers;
 mod owned_fields;
@@ -25,6 +27,11 @@ mod publisher;
 mod sync_events;
 
 pub use custom_resources::{CustomResource, CustomResourceReport};
+pub use event_reasons::{
+    CGROUP_CONFLICT, CPUS_NOT_APPLIED, EVENT_REASONS, EventReason, MOVED, OTHER_WRITER,
+    RESIZE_REJECTED, RUNTIME_DISCONNECTED, STARTED_UNPINNED,
+};
+pub use node_status::{CONDITION, NodeStatus, NodeStatusConfig, Readiness, Taint};
 pub use object_watch::NodeCache;
 pub use other_writers::{OtherWriterPolicy, OtherWriters};
 pub use owned_fields::OWNED;
@@ -47,6 +54,7 @@ use pinfold_apiserver::{ApiClient, Reflector, RetryPolicy};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
+use node_status::NodeStatusLoop;
 use pod_watch::PodWatchSink;
 use publisher::{PublishContext, PublishLoop};
 use sync_events::SyncEventLog;
@@ -68,6 +76,8 @@ pub struct Timing {
     pub event_interval: Duration,
     /// Shortest interval between two updates of the same event.
     pub event_repeat: Duration,
+    /// Interval of writing an unchanged condition of the Node again.
+    pub heartbeat: Duration,
 }
 
 impl Timing {
@@ -98,8 +108,20 @@ impl Default for Timing {
             longest_retry: Duration::from_secs(30),
             event_interval: Duration::from_secs(5),
             event_repeat: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(300),
         }
     }
+}
+
+/// What the client writes, and when.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// Timeouts and intervals.
+    pub timing: Timing,
+    /// The policy about other programs that write the node's objects.
+    pub other_writers: OtherWriterPolicy,
+    /// What the client writes to the Node.
+    pub node_status: NodeStatusConfig,
 }
 
 /// The client of the API server. Dropping it stops its thread.
@@ -111,6 +133,8 @@ pub struct ApiServerClient {
     counts: Arc<SyncCounters>,
     node: NodeCache,
     other_writers: OtherWriters,
+    /// The Node's status; `None` if the agent does not write it.
+    node_status: Option<NodeStatus>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -127,19 +151,21 @@ impl ApiServerClient {
         timing: Timing,
         on_event: impl Fn(SyncEvent) + Send + Sync + 'static,
     ) -> Result<Self, ConnectionError> {
-        let policy = OtherWriterPolicy::default();
-        Self::start_with(connection, node, timing, policy, on_event)
+        let options = ClientOptions {
+            timing,
+            ..ClientOptions::default()
+        };
+        Self::start_with(connection, node, options, on_event)
     }
 
-    /// As [`ApiServerClient::start`], with a policy about other programs that write the node's objects.
+    /// As [`ApiServerClient::start`], with all options.
     ///
     /// # Errors
     /// As those of [`ApiServerClient::start`].
     pub fn start_with(
         connection: &Connection,
         node: &str,
-        timing: Timing,
-        on_other_writers: OtherWriterPolicy,
+        options: ClientOptions,
         on_event: impl Fn(SyncEvent) + Send + Sync + 'static,
     ) -> Result<Self, ConnectionError> {
         if !is_node_name(node) {
@@ -152,11 +178,15 @@ impl ApiServerClient {
         let events = EventQueue::default();
         let counts = Arc::new(SyncCounters::default());
         let node_cache = NodeCache::default();
-        let other_writers = OtherWriters::new(on_other_writers);
+        let other_writers = OtherWriters::new(options.other_writers);
+        let node_status = (!options.node_status.is_empty()).then(NodeStatus::default);
         let link = SyncThread {
             connection: connection.clone(),
             node: node.to_owned(),
-            timing,
+            timing: options.timing,
+            node_status: node_status
+                .clone()
+                .map(|status| (status, options.node_status)),
             log: SyncEventLog::new(on_event),
             pods: pods.clone(),
             publisher: publisher.clone(),
@@ -180,6 +210,7 @@ impl ApiServerClient {
             counts,
             node: node_cache,
             other_writers,
+            node_status,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -215,6 +246,12 @@ impl ApiServerClient {
         &self.other_writers
     }
 
+    /// The Node's status; `None` if the options have nothing written to it.
+    #[must_use]
+    pub fn node_status(&self) -> Option<&NodeStatus> {
+        self.node_status.as_ref()
+    }
+
     /// Counters of requests and events.
     #[must_use]
     pub fn counts(&self) -> &SyncCounters {
@@ -244,6 +281,7 @@ struct SyncThread {
     counts: Arc<SyncCounters>,
     node_cache: NodeCache,
     other_writers: OtherWriters,
+    node_status: Option<(NodeStatus, NodeStatusConfig)>,
 }
 
 impl SyncThread {
@@ -302,6 +340,18 @@ impl SyncThread {
             record_event_results(log.clone(), Arc::clone(&self.counts)),
         );
         spawn_task("sending events", sender.run(), &log);
+        if let Some((status, config)) = self.node_status {
+            let writer = NodeStatusLoop {
+                api: api.clone(),
+                node: self.node.clone(),
+                config,
+                status,
+                timing: timing.clone(),
+                log: log.clone(),
+                counts: Arc::clone(&self.counts),
+            };
+            spawn_task("writing the Node's status", writer.run(), &log);
+        }
         let publish_loop = PublishLoop::new(PublishContext {
             api: api.clone(),
             node: self.node,

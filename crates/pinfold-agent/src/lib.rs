@@ -12,6 +12,7 @@
 //! clock: their caller passes the time and the running pods.
 
 pub mod allowance;
+pub mod cgroup_writer;
 pub mod config;
 pub mod daemon;
 pub mod drift;
@@ -22,6 +23,7 @@ pub mod metrics;
 pub mod mirror;
 pub mod node;
 pub mod runtime;
+pub mod systemd;
 pub mod takeover;
 
 pub use allowance::{Allowance, Quota};

@@ -21,6 +21,7 @@ use pinfold_core::decision::{AdmissionResult, Decision};
 use pinfold_core::device::{DevicesByResource, NoPreference, PreferredAllocation};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_devices::align::{self, AlignedPod};
+use pinfold_kube::pin;
 use pinfold_kube::pod::PodObject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +42,7 @@ mod pending_releases;
 mod pod_end;
 mod pod_record;
 mod pod_status;
+mod pod_warnings;
 mod resize;
 mod synchronize;
 #[cfg(test)]
@@ -51,6 +53,7 @@ pub use koordinator::Koordinator;
 pub use kubelet_pins::KubeletPins;
 pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox};
 pub use pod_status::{NoPodStatus, PodStatus, PodStatusSource};
+pub use pod_warnings::{PodWarning, moves};
 pub use synchronize::SyncChange;
 
 /// The rules by which pods are admitted and CPUs assigned.
@@ -87,6 +90,8 @@ pub struct ManagedNode {
     awaiting_specs: BTreeSet<String>,
     /// Pods whose containers were admitted one by one and could not be joined when their spec arrived.
     unjoinable: BTreeSet<PodUid>,
+    /// Differences to the journal that were resolved after the list of the runtime, and not reported yet.
+    late_changes: Vec<SyncChange>,
     /// Pods that ended while the journal could not be written; they are released later.
     pending_releases: BTreeSet<PodUid>,
     /// Sequence number of the last update of any container.
@@ -187,6 +192,7 @@ impl ManagedNode {
             shared_sandboxes: BTreeSet::new(),
             awaiting_specs: BTreeSet::new(),
             unjoinable: BTreeSet::new(),
+            late_changes: Vec::new(),
             pending_releases: BTreeSet::new(),
             update_seq: 0,
             rejected: 0,
@@ -266,6 +272,13 @@ impl ManagedNode {
             .state()
             .admitted_pods()
             .contains_key(pod)
+    }
+
+    /// Whether a pod of the ledger opted out of pinning.
+    #[must_use]
+    pub fn has_opted_out(&self, pod: &PodUid) -> bool {
+        let record = self.journaled.records().get(pod);
+        record.is_some_and(|record| pin::is_wanted(&record.annotations) == Ok(false))
     }
 
     /// Whether the runtime has a sandbox of a pod.
@@ -376,7 +389,7 @@ impl ManagedNode {
         let outcome = self.admit_container(container, preference, now);
         self.rejected += u64::from(outcome.is_err());
         let container = outcome?;
-        let allowance = container.sent_allowance.clone();
+        let allowance = self.creation_allowance(&container);
         self.containers.insert(container.id.clone(), container);
         Ok((allowance, self.updates()))
     }
@@ -393,7 +406,12 @@ impl ManagedNode {
         now: Timestamp,
     ) -> Result<Vec<Update>, AdmitError> {
         let mut container = match runs {
-            true => self.sync_container(container, &mut NoPreference, now, &mut Vec::new()),
+            true => {
+                let mut changes = Vec::new();
+                let synced = self.sync_container(container, &mut NoPreference, now, &mut changes);
+                self.late_changes.append(&mut changes);
+                synced
+            }
             false => self.admit_container(container, &mut NoPreference, now)?,
         };
         container.sent_allowance = None;

@@ -17,7 +17,9 @@ use pinfold_kube::pod::{PodIdentity, PodObject};
 
 use crate::allowance::Quota;
 use crate::journaled_ledger::JournaledLedgerError;
-use crate::node::{AdmitError, ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
+use crate::node::{
+    AdmitError, ManagedContainer, ManagedNode, PodWarning, Sandbox, SyncChange, Update,
+};
 use pinfold_journal::Timestamp;
 
 mod background_calls;
@@ -61,8 +63,14 @@ pub trait Telemetry: Send + Sync {
     fn runtime_connected(&self, runtime: &RuntimeInfo);
     /// A pod or container was admitted or rejected.
     fn record_decision(&self, what: &Subject<'_>, rejected: Option<&AdmitError>, took: Duration);
+    /// An NRI event was answered after this time, waits included.
+    fn record_event(&self, event: &'static str, took: Duration);
     /// A difference between the runtime and the journal was resolved.
     fn record_sync_change(&self, change: &SyncChange);
+    /// The resources of a running pod or container cannot change.
+    fn record_rejected_resize(&self, what: &Subject<'_>, rejected: &AdmitError);
+    /// The user of a running pod has to know something about it.
+    fn warn_pod(&self, warning: PodWarning);
     /// The ledger or the journal failed.
     fn record_error(&self, error: &JournaledLedgerError);
     /// A pod was rejected, but runs because another program pins containers.
@@ -219,7 +227,12 @@ impl NriPlugin {
 
     /// Does what was pending: releases pods that ended, and admits pods whose spec has arrived.
     fn settle(&self) {
-        let settled = lock(&self.node).release_pending((self.clock)());
+        let settled = {
+            let mut node = lock(&self.node);
+            let settled = node.release_pending((self.clock)());
+            record_late_changes(&mut node, &*self.telemetry);
+            settled
+        };
         match settled {
             Ok(None) => {}
             Ok(Some(updates)) => {
@@ -242,15 +255,27 @@ impl NriPlugin {
             return Ok(());
         }
         self.settle();
-        let sandboxed = self.ensure_sandbox(pod);
-        if sandboxed.is_err() && runs {
-            lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
-        } else {
-            sandboxed?;
-        }
+        let uid = sandbox(pod).uid;
+        let change = match self.ensure_sandbox(pod) {
+            Ok(()) => SyncChange::Adopted(uid),
+            Err(rejected) if runs => {
+                lock(&self.node).add_pod_to_shared_pool(sandbox(pod));
+                let why = rejected.reason().to_owned();
+                SyncChange::UsesSharedPool { pod: uid, why }
+            }
+            Err(rejected) => return Err(rejected),
+        };
         let managed = managed_container(container, &sandbox(pod));
         let now = (self.clock)();
-        let adopted = lock(&self.node).adopt_container(managed, runs, now);
+        let adopted = {
+            let mut node = lock(&self.node);
+            let adopted = node.adopt_container(managed, runs, now);
+            if runs && let Some(warning) = node.unpinned_start(&change) {
+                self.telemetry.warn_pod(warning);
+            }
+            record_late_changes(&mut node, &*self.telemetry);
+            adopted
+        };
         let subject = subject(pod, Some(&container.name));
         self.telemetry
             .record_decision(&subject, adopted.as_ref().err(), Duration::ZERO);
@@ -270,6 +295,50 @@ impl NriPlugin {
         }
         EventError::new(format!("Pinfold: {rejected}"))
     }
+}
+
+/// Measures the time until an NRI event is answered, when it is dropped.
+struct EventTimer {
+    telemetry: Arc<dyn Telemetry>,
+    event: &'static str,
+    start: Instant,
+}
+
+impl EventTimer {
+    fn start(plugin: &NriPlugin, event: &'static str) -> Self {
+        Self {
+            telemetry: plugin.telemetry.clone(),
+            event,
+            start: Instant::now(),
+        }
+    }
+}
+
+impl Drop for EventTimer {
+    fn drop(&mut self) {
+        self.telemetry
+            .record_event(self.event, self.start.elapsed());
+    }
+}
+
+/// Reports differences to the journal that were resolved, and warns about pods that ran unpinned.
+pub(crate) fn record_sync_changes(
+    node: &ManagedNode,
+    changes: &[SyncChange],
+    telemetry: &dyn Telemetry,
+) {
+    for change in changes {
+        telemetry.record_sync_change(change);
+        if let Some(warning) = node.unpinned_start(change) {
+            telemetry.warn_pod(warning);
+        }
+    }
+}
+
+/// As [`record_sync_changes`], for what was resolved after the list of the runtime.
+pub(crate) fn record_late_changes(node: &mut ManagedNode, telemetry: &dyn Telemetry) {
+    let changes = node.take_late_changes();
+    record_sync_changes(node, &changes, telemetry);
 }
 
 /// Locks the node. After a panic in the middle of a change, the ledger is read from the journal again.
@@ -312,6 +381,7 @@ impl Plugin for NriPlugin {
         pods: Vec<PodSandbox>,
         containers: Vec<Container>,
     ) -> Result<Vec<ContainerUpdate>, EventError> {
+        let _timer = EventTimer::start(self, "Synchronize");
         let pids = self.runtime_sends_pids;
         let sandboxes: Vec<Sandbox> = pods.iter().map(|pod| listed_sandbox(pod, pids)).collect();
         self.pod_specs.wait_for_list(POD_LIST_TIMEOUT);
@@ -343,24 +413,30 @@ impl Plugin for NriPlugin {
             ),
         };
         self.telemetry.node_changed();
-        for change in &sync_changes {
-            self.telemetry.record_sync_change(change);
-        }
+        record_sync_changes(&lock(&self.node), &sync_changes, &*self.telemetry);
+        // The response cannot remove the quota of the pods' cgroups.
+        let exclusive = updates
+            .iter()
+            .filter(|update| update.allowance.quota == Quota::Unlimited && !update.is_external());
+        self.send_updates(exclusive.cloned().collect());
         Ok(self.update_response(updates))
     }
 
     fn run_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "RunPodSandbox");
         self.settle();
         self.admit_sandbox(pod)
     }
 
     fn stop_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "StopPodSandbox");
         let released = lock(&self.node).stop_pod(&pod.id, (self.clock)());
         self.forget_devices(pod);
         self.release_response(released)
     }
 
     fn remove_pod_sandbox(&mut self, pod: &PodSandbox) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "RemovePodSandbox");
         let uid = sandbox(pod).uid;
         let released = lock(&self.node).remove_pod(&pod.id, &uid, (self.clock)());
         self.forget_devices(pod);
@@ -372,6 +448,7 @@ impl Plugin for NriPlugin {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<CreateContainerResponse, EventError> {
+        let _timer = EventTimer::start(self, "CreateContainer");
         let start = Instant::now();
         self.settle();
         self.ensure_sandbox(pod)?;
@@ -400,7 +477,8 @@ impl Plugin for NriPlugin {
             Ok(adjust) => adjust,
             Err(rejection) => {
                 // The runtime sends no RemoveContainer event for a container that it did not create.
-                self.remove_container(pod, container)?;
+                let removed = lock(&self.node).remove_container(&container.id, now);
+                self.release_response(removed)?;
                 return Err(rejection);
             }
         };
@@ -416,6 +494,7 @@ impl Plugin for NriPlugin {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "PostCreateContainer");
         self.adopt_container(pod, container, false)?;
         let update = lock(&self.node).container_created(&container.id);
         self.send_updates(update.into_iter().collect());
@@ -427,6 +506,7 @@ impl Plugin for NriPlugin {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "StartContainer");
         self.adopt_container(pod, container, false)?;
         if let DeviceSource::Agent(agent) = &self.devices {
             agent.pre_start(sandbox(pod).uid, container.name.as_str().into())?;
@@ -439,6 +519,7 @@ impl Plugin for NriPlugin {
         pod: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "PostStartContainer");
         self.adopt_container(pod, container, true)?;
         let mut node = lock(&self.node);
         let started = node.container_started(&container.id, (self.clock)());
@@ -459,12 +540,12 @@ impl Plugin for NriPlugin {
         container: &Container,
         wanted: &LinuxResources,
     ) -> Result<UpdateContainerResponse, EventError> {
+        let _timer = EventTimer::start(self, "UpdateContainer");
         let resized = lock(&self.node).resize_container(&container.id, &runtime_resources(wanted));
         let allowance = match resized {
             Err(rejected) if self.pins => {
                 let subject = subject(pod, Some(&container.name));
-                self.telemetry
-                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                self.telemetry.record_rejected_resize(&subject, &rejected);
                 return Err(self.rejection(&rejected));
             }
             Err(_) => None,
@@ -487,12 +568,12 @@ impl Plugin for NriPlugin {
         _: &LinuxResources,
         wanted: &LinuxResources,
     ) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "UpdatePodSandbox");
         let resized = lock(&self.node).resize_pod(&pod.id, &runtime_resources(wanted));
         match resized {
             Err(rejected) if self.pins => {
                 let subject = subject(pod, None);
-                self.telemetry
-                    .record_decision(&subject, Some(&rejected), Duration::ZERO);
+                self.telemetry.record_rejected_resize(&subject, &rejected);
                 Err(self.rejection(&rejected))
             }
             _ => Ok(()),
@@ -504,6 +585,7 @@ impl Plugin for NriPlugin {
         _: &PodSandbox,
         container: &Container,
     ) -> Result<Vec<ContainerUpdate>, EventError> {
+        let _timer = EventTimer::start(self, "StopContainer");
         // Its exclusive CPUs are released at once: it may be an init container whose CPUs the next one needs.
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)?;
@@ -515,6 +597,7 @@ impl Plugin for NriPlugin {
         _: &PodSandbox,
         container: &Container,
     ) -> Result<(), EventError> {
+        let _timer = EventTimer::start(self, "RemoveContainer");
         let released = lock(&self.node).remove_container(&container.id, (self.clock)());
         self.release_response(released)
     }

@@ -11,7 +11,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::ledger::Rules;
 use pinfold_core::name::PodUid;
 use pinfold_journal::{
-    FILE, JournalEvent, JournalHistory, JournalLimits, JournalPodRecord, Timestamp,
+    Compaction, FILE, JournalEvent, JournalHistory, JournalLimits, JournalPodRecord, Timestamp,
 };
 
 #[path = "faults/fixture.rs"]
@@ -200,4 +200,106 @@ fn a_rules_change_with_an_unplaceable_pod_or_of_an_old_generation_is_not_applied
         .apply_rules_change(plan, Timestamp::UNIX_EPOCH)
         .expect_err("rejected");
     assert!(error.to_string().contains("plan again"), "{error}");
+}
+
+/// Admits and releases a pod, `times` times.
+fn churn(journaled: &mut JournaledLedger, times: usize) {
+    for _ in 0..times {
+        assert!(admit(journaled, "churn", 2));
+        let released = journaled.release(&"churn".into(), Timestamp::UNIX_EPOCH);
+        released.expect("released");
+    }
+}
+
+#[test]
+fn changes_while_the_journal_is_compacted_are_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = JournalLimits {
+        entries: 20,
+        ..JournalLimits::default()
+    };
+    let open = || JournaledLedger::open(folder.path(), rules(), limits).expect("a journal");
+    let mut journaled = open();
+    journaled.defer_compaction();
+    assert!(admit(&mut journaled, "before", 2));
+    churn(&mut journaled, 15);
+    let long = journaled.journal_length();
+    let compaction = journaled.begin_compaction().expect("it is too long");
+    assert!(admit(&mut journaled, "meanwhile", 4));
+    let written = compaction.and_then(Compaction::write);
+    assert!(admit(&mut journaled, "later", 2));
+    journaled.finish_compaction(written);
+    assert!(journaled.compaction_error().is_none());
+    assert!(journaled.begin_compaction().is_none(), "it is short now");
+    assert!(journaled.journal_length() < long);
+    let numbers = |journaled: &JournaledLedger| {
+        let entries = journaled.entries_after(0, 100).expect("a reader");
+        let entries = entries.read().expect("readable");
+        let numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
+        numbers
+    };
+    // Half of 20 entries are kept, and both that were written meanwhile.
+    let kept: Vec<u64> = (22..=33).collect();
+    assert_eq!(numbers(&journaled), kept);
+    assert!(admit(&mut journaled, "after", 2));
+    let before = cpus_by_pod(&journaled);
+    assert_eq!(before.len(), 4);
+    drop(journaled);
+    let journaled = open();
+    assert_eq!(cpus_by_pod(&journaled), before);
+    assert_eq!(journaled.generation(), 34);
+}
+
+#[test]
+fn a_compaction_that_another_one_overtook_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let limits = JournalLimits {
+        entries: 4,
+        ..JournalLimits::default()
+    };
+    let mut journaled = JournaledLedger::open(folder.path(), rules(), limits).expect("a journal");
+    journaled.defer_compaction();
+    churn(&mut journaled, 3);
+    let begin = |journaled: &JournaledLedger| {
+        let compaction = journaled.begin_compaction().expect("it is too long");
+        compaction.expect("begun")
+    };
+    let (old, new) = (begin(&journaled), begin(&journaled));
+    let old = old.write();
+    // The new file has the same name beside the journal.
+    journaled.finish_compaction(new.write());
+    assert!(journaled.compaction_error().is_none());
+    assert!(admit(&mut journaled, "a", 2));
+    journaled.finish_compaction(old);
+    assert!(journaled.compaction_error().is_some());
+    assert!(!journaled.is_broken() && admit(&mut journaled, "b", 2));
+    drop(journaled);
+    let journaled = JournaledLedger::open(folder.path(), rules(), limits).expect("a journal");
+    assert_eq!(cpus_by_pod(&journaled).len(), 2);
+}
+
+#[test]
+fn a_decision_does_not_extend_the_file_if_space_is_preallocated_in_between() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    journaled.defer_compaction();
+    let file = folder.path().join("agent").join(FILE);
+    let length = || std::fs::metadata(&file).expect("a file").len();
+    let first = length();
+    for _ in 0..400 {
+        if let Some(space) = journaled.space_maker().expect("opened") {
+            space.preallocate();
+        }
+        let before = length();
+        churn(&mut journaled, 1);
+        assert_eq!(length(), before, "a decision extended the file");
+    }
+    assert!(length() > first, "space was preallocated again");
+    drop(journaled);
+    let reopened = JournaledLedger::open(
+        &folder.path().join("agent"),
+        rules(),
+        JournalLimits::default(),
+    );
+    assert_eq!(reopened.expect("a journal").generation(), 800);
 }

@@ -132,6 +132,15 @@ impl ApiClient {
         self.request_json("PATCH", path, Some(content)).await
     }
 
+    /// Patches an object of a built-in kind: lists with a merge key, such as the conditions of a Node, are merged by it.
+    ///
+    /// # Errors
+    /// If the request fails, the server rejects it, or the response is malformed.
+    pub async fn strategic_merge_patch(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        let content = ("application/strategic-merge-patch+json", body);
+        self.request_json("PATCH", path, Some(content)).await
+    }
+
     async fn request_json(
         &self,
         method: &'static str,

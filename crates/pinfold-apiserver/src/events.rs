@@ -83,6 +83,22 @@ pub struct Warning {
     pub message: String,
 }
 
+impl Warning {
+    /// A warning about a Node.
+    #[must_use]
+    pub fn about_node(node: &str, reason: &str, message: String) -> Self {
+        Self {
+            kind: "Node",
+            namespace: "default".to_owned(),
+            name: node.to_owned(),
+            // As the kubelet's own events about its Node, which `kubectl describe node` lists.
+            uid: node.to_owned(),
+            reason: reason.to_owned(),
+            message,
+        }
+    }
+}
+
 /// The queue of warnings. Clones share the queue.
 #[derive(Clone, Debug, Default)]
 pub struct EventQueue {
@@ -339,7 +355,8 @@ impl EventSender {
 }
 
 /// Formats a time as the API server's type `Time`, in whole seconds.
-fn rfc3339(time: Timestamp) -> String {
+#[must_use]
+pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

@@ -54,6 +54,17 @@ pub struct CgroupChange {
     cpuset: PathBuf,
 }
 
+/// An ancestor of a group that allows fewer CPUs than the group needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NarrowAncestor {
+    /// The ancestor.
+    pub path: GroupPath,
+    /// The CPUs that it allows.
+    pub allows: CpuSet,
+    /// Whether it belongs to the kubelet and may be widened; otherwise it belongs to the administrator.
+    pub widenable: bool,
+}
+
 impl CgroupChange {
     /// Checks that the effective CPUs and memory nodes are exactly the requested ones.
     ///
@@ -128,6 +139,17 @@ impl<'a> Cgroup<'a> {
         CgroupState::read(self.version(), &self.cpuset, self.cpu_time()?)
     }
 
+    /// Reads only the effective CPUs and memory nodes, which the root has too.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn effective_sets(&self) -> Result<(CpuSet, NodeSet), CgroupError> {
+        let version = self.version();
+        let cpus = control::read_cpus(&self.cpuset.join(version.effective_cpus()))?;
+        let mems = control::read_mems(&self.cpuset.join(version.effective_mems()))?;
+        Ok((cpus, mems))
+    }
+
     /// Reads only the CFS limit; `None` if the cpu controller is not enabled here.
     ///
     /// # Errors
@@ -174,6 +196,28 @@ impl<'a> Cgroup<'a> {
         })
     }
 
+    /// The ancestors whose configured CPUs lack some of `cpus`, from the root down.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn narrow_ancestors(&self, cpus: &CpuSet) -> Result<Vec<NarrowAncestor>, CgroupError> {
+        let mut narrow = Vec::new();
+        for (path, folder, widenable) in self.ancestors() {
+            let allows: CpuSet = match configured(&folder) {
+                Err(CgroupError::NoFile { .. }) => continue,
+                set => set?,
+            };
+            if !allows.is_empty() && !cpus.is_subset(&allows) {
+                narrow.push(NarrowAncestor {
+                    path,
+                    allows,
+                    widenable,
+                });
+            }
+        }
+        Ok(narrow)
+    }
+
     /// Reads the group's partition state.
     ///
     /// # Errors
@@ -207,8 +251,8 @@ impl<'a> Cgroup<'a> {
 
     /// The folders of the ancestors that can claim exclusive CPUs, from the root down.
     fn claiming_ancestors(&self) -> Vec<PathBuf> {
-        let ancestors = self.ancestor_folders().into_iter();
-        ancestors.map(|(folder, _)| folder).collect()
+        let ancestors = self.ancestors().into_iter();
+        ancestors.map(|(_, folder, _)| folder).collect()
     }
 
     /// On v2, enables the cpuset controller in the ancestors' `cgroup.subtree_control`.
@@ -217,7 +261,7 @@ impl<'a> Cgroup<'a> {
         if self.version() == CgroupVersion::V1 || is_there || !self.exists() {
             return Ok(());
         }
-        for (folder, _) in self.ancestor_folders() {
+        for (_, folder, _) in self.ancestors() {
             let file = folder.join("cgroup.subtree_control");
             if !control::lists(&file, "cpuset") {
                 control::write(&file, "+cpuset")?;
@@ -226,18 +270,19 @@ impl<'a> Cgroup<'a> {
         Ok(())
     }
 
-    /// The folders of the mounted ancestors, from the root down, and whether each may be widened.
-    fn ancestor_folders(&self) -> Vec<(PathBuf, bool)> {
+    /// The mounted ancestors and their folders, from the root down, and whether each may be widened.
+    fn ancestors(&self) -> Vec<(GroupPath, PathBuf, bool)> {
         let kubepods = self.path.kubepods();
         let mut widenable = false;
-        let mut folders = Vec::new();
+        let mut ancestors = Vec::new();
         for path in self.path.ancestors() {
+            let is_kubepods = Some(&path) == kubepods.as_ref();
             if let Ok(folder) = self.hierarchy.cpuset.folder(&path) {
-                folders.push((folder, widenable));
+                ancestors.push((path, folder, widenable));
             }
-            widenable |= Some(&path) == kubepods.as_ref();
+            widenable |= is_kubepods;
         }
-        folders
+        ancestors
     }
 
     fn confine<S: IdSet>(&self, wanted: &S, widened: &mut Vec<PathBuf>) -> Result<(), CgroupError> {
@@ -261,9 +306,9 @@ impl<'a> Cgroup<'a> {
         widened: &mut Vec<PathBuf>,
     ) -> Result<(), CgroupError> {
         let version = self.version();
-        let folders = self.ancestor_folders();
+        let folders = self.ancestors();
         let mut ancestors = Vec::with_capacity(folders.len());
-        for (folder, widenable) in &folders {
+        for (_, folder, widenable) in &folders {
             let set = match configured(folder) {
                 // The root of v2 has no such file and allows everything.
                 Err(CgroupError::NoFile { .. }) if version == CgroupVersion::V2 => wanted.clone(),
@@ -292,13 +337,13 @@ impl<'a> Cgroup<'a> {
                 .collect(),
         };
         let plan = plan_writes(version, &tree, wanted).map_err(|TooNarrow(index)| {
-            too_narrow(&folders[index].0, &tree.ancestors[index].set, wanted)
+            too_narrow(&folders[index].1, &tree.ancestors[index].set, wanted)
         })?;
         for step in plan {
             let value = step.set.to_string();
             match step.group_ref {
                 GroupRef::Ancestor(index) => {
-                    let folder = &folders[index].0;
+                    let folder = &folders[index].1;
                     control::write(&folder.join(S::FILE), &value)?;
                     if !widened.contains(folder) {
                         widened.push(folder.clone());

@@ -30,7 +30,7 @@ mod steps;
 
 pub use cpu_time::CpuTimeLimit;
 pub use error::CgroupError;
-pub use group::{Cgroup, CgroupChange, CgroupSettings};
+pub use group::{Cgroup, CgroupChange, CgroupSettings, NarrowAncestor};
 pub use hierarchy::{CgroupVersion, ControllerMount, Hierarchy};
 pub use mounts::{CgroupMount, CgroupMounts};
 pub use partition::{Partition, PartitionState};

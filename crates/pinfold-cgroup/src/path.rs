@@ -17,6 +17,8 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 
 const SLICE: &str = ".slice";
+/// Name endings of the units of systemd that have a group.
+const UNITS: [&str; 3] = [SLICE, ".scope", ".service"];
 
 /// The path of a group below the root of its hierarchy: names separated by `/`, without `..`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,6 +148,16 @@ impl GroupPath {
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
+    }
+
+    /// The systemd unit whose group this is; `None` if it is no unit's, such as a group that a service made below its
+    /// own. systemd applies a unit's properties to its group again whenever it is reloaded.
+    #[must_use]
+    pub fn systemd_unit(&self) -> Option<&str> {
+        let (parents, name) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
+        let below_slices = parents.is_empty() || parents.split('/').all(|one| one.ends_with(SLICE));
+        let is_unit = UNITS.iter().any(|kind| name.ends_with(kind));
+        (below_slices && is_unit).then_some(name)
     }
 
     /// The parent group; `None` for the root.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::histories::{Random, histories, play, pod};
 use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_cluster::node_topology::prediction::Gap;
-use pinfold_cluster::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, Replica};
+use pinfold_cluster::node_topology::replica::{
+    DeviceTotal, DeviceTotals, KnownCpus, Replica, RulesCache,
+};
 use pinfold_cluster::volcano::cpu_detail::CpuRow;
 use pinfold_cluster::{ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::decision::Decision;
@@ -58,8 +60,14 @@ fn known_cpus(ledger: &Ledger) -> KnownCpus {
 fn predict(ledger: &Ledger, cpus: Option<&KnownCpus>, new_pod: &Arc<Pod>) -> Evaluation {
     let published = NodeTopology::of(ledger);
     let fidelity = ledger.rules().fidelity();
-    let replica = Replica::of(&published, &totals(ledger), cpus, fidelity)
-        .expect("a published object is valid");
+    let replica = Replica::of(
+        &published,
+        &totals(ledger),
+        cpus,
+        fidelity,
+        &mut RulesCache::default(),
+    )
+    .expect("a published object is valid");
     // The node of a cluster that has enough in total.
     let request = PodRequest::new(Arc::clone(new_pod));
     let node = ClusterNode::kubelet(replica.ledger().clone(), request.requests().clone());

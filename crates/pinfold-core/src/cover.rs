@@ -21,7 +21,7 @@ mod threshold;
 
 pub use narrowest::{Narrow, lowest_of_narrowest, lowest_of_width, narrowest};
 
-pub(crate) use search::{Classes, NodeChoice};
+pub(crate) use search::NodeChoice;
 pub(crate) use threshold::PreparedThreshold;
 
 use smallvec::SmallVec;
@@ -30,9 +30,17 @@ use self::search::{CoverSearch, Outlook};
 use crate::hint::SocketRule;
 use crate::node_set::{NodeId, NodeSet};
 
-/// The sums of the 1, 2, 3, ... largest amounts. How many of them reach a need is
-/// `largest_sums(amounts).partition_point(|&sum| sum < need) + 1`.
-pub(crate) fn largest_sums(amounts: impl IntoIterator<Item = u64>) -> SmallVec<[u64; 8]> {
+/// How many of the largest amounts reach a need together; all of them if they do not.
+#[must_use]
+pub fn fewest(amounts: impl IntoIterator<Item = u64>, need: u64) -> usize {
+    let sums = largest_sums(amounts);
+    let fewer = sums.partition_point(|&sum| sum < need);
+    (fewer + 1).min(sums.len())
+}
+
+/// The sums of the 1, 2, 3, ... largest amounts.
+#[must_use]
+pub fn largest_sums(amounts: impl IntoIterator<Item = u64>) -> SmallVec<[u64; 8]> {
     let mut sums: SmallVec<[u64; 8]> = amounts.into_iter().collect();
     sums.sort_unstable_by(|a, b| b.cmp(a));
     let mut sum = 0_u64;

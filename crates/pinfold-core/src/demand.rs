@@ -249,13 +249,13 @@ fn effective(
 ) -> ResourceList {
     let mut running = ResourceList::new();
     for container in &pod.containers {
-        add(&mut running, list(container));
+        add_amounts(&mut running, list(container));
     }
     let mut sidecars = ResourceList::new();
     let mut init = ResourceList::new();
     for container in &pod.init_containers {
         if container.restartable {
-            add(&mut running, list(container));
+            add_amounts(&mut running, list(container));
         }
         // Resources that this container does not have are at their peak already.
         for (name, amount) in list(container) {
@@ -263,11 +263,11 @@ fn effective(
             if container.restartable {
                 sidecars.insert(name.clone(), together);
             }
-            raise(&mut init, name, together);
+            raise_amount(&mut init, name, together);
         }
     }
     for (name, amount) in init {
-        raise(&mut running, &name, amount);
+        raise_amount(&mut running, &name, amount);
     }
     for (name, amount) in pod_level.iter().flatten() {
         if is_pod_level(name) {
@@ -277,14 +277,15 @@ fn effective(
     running
 }
 
-fn add(sum: &mut ResourceList, list: &ResourceList) {
+/// Adds amounts.
+pub fn add_amounts(sum: &mut ResourceList, list: &ResourceList) {
     for (name, amount) in list {
         *sum.entry(name.clone()).or_default() += *amount;
     }
 }
 
 /// Raises one amount to at least `amount`.
-fn raise(most: &mut ResourceList, name: &ResourceName, amount: Quantity) {
+pub fn raise_amount(most: &mut ResourceList, name: &ResourceName, amount: Quantity) {
     let own = most.entry(name.clone()).or_insert(amount);
     *own = amount.max(*own);
 }

@@ -32,7 +32,7 @@ pub use allocate::{
 pub use hints::{container_hints, pod_hints};
 pub use pool::{AdvertisedDevices, Device, DevicePool};
 pub use reuse::ReusableDevices;
-pub use state::{DeviceEdit, DeviceState, StaleDeviceEdit};
+pub use state::{DeviceEdit, DeviceState};
 
 /// Devices of one resource.
 pub type DeviceSet = BTreeSet<DeviceId>;

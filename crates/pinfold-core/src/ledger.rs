@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use crate::decision::{Assignment, ContainerAssignment, Decision};
 use crate::device::{AdvertisedDevices, PreferredAllocation};
+use crate::edit::Direction;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::pod::Pod;
 
@@ -185,7 +186,7 @@ impl Ledger {
     /// If the change was made for another state; the ledger is unchanged then.
     pub fn apply(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation)?;
-        self.state.apply_all(&change.edits)?;
+        self.state.edit_all(&change.edits, Direction::Apply)?;
         self.state.generation += 1;
         Ok(())
     }
@@ -196,7 +197,7 @@ impl Ledger {
     /// If it was not the last change of this ledger; the ledger is unchanged then.
     pub fn undo(&mut self, change: &Change) -> Result<(), ChangeConflict> {
         self.expect_generation(change.generation + 1)?;
-        self.state.undo_all(&change.edits)?;
+        self.state.edit_all(&change.edits, Direction::Revert)?;
         self.state.generation -= 1;
         Ok(())
     }

@@ -13,11 +13,8 @@
 //! Nothing here changes a table in place: [`StaticMemory`] returns [`MemoryEdit`]s, which [`MemoryState::apply`]
 //! applies and [`MemoryState::revert`] reverts.
 
-use crate::demand::PodLevel;
-use crate::fidelity::Fidelity;
 use crate::machine::Machine;
-use crate::pod::ResourceList;
-use crate::settings::MemoryManagerPolicy;
+use crate::settings::{MemoryManagerPolicy, Settings};
 
 mod allocate;
 mod allocate_pod;
@@ -36,7 +33,7 @@ mod transaction;
 
 pub use allocate::{MemoryError, MemoryGrant};
 pub use allocate_pod::EmptySharedPool;
-pub use edit::{MemoryEdit, StaleMemoryEdit};
+pub use edit::MemoryEdit;
 pub use hints::{MemoryBasis, MemoryHints};
 pub use reserved::{
     MemoryReservation, ReservationError, SystemReserved, hugepages_resource, memory_resource,
@@ -69,36 +66,21 @@ pub enum MemorySettingsError {
 impl MemoryPolicy {
     /// The policy with the kubelet's settings. Mirrors `NewManager`.
     ///
-    /// `node_reservation` is the sum of kubeReserved, systemReserved and the hard eviction threshold; `reservations`
-    /// distributes it to NUMA nodes.
-    ///
     /// # Errors
     /// If Linux has no such policy, or the reservations contradict the machine or each other.
-    pub fn new(
-        policy: MemoryManagerPolicy,
-        machine: &Machine,
-        node_reservation: &ResourceList,
-        reservations: &[MemoryReservation],
-        pod_level: PodLevel,
-        fidelity: Fidelity,
-    ) -> Result<Self, MemorySettingsError> {
-        match policy {
+    pub fn new(machine: &Machine, settings: &Settings) -> Result<Self, MemorySettingsError> {
+        match settings.memory_policy {
             MemoryManagerPolicy::None => Ok(MemoryPolicy::None),
             MemoryManagerPolicy::Static => {
-                let reserved = SystemReserved::new(machine, node_reservation, reservations)?;
+                let (whole, by_node) = (&settings.node_reservation, &settings.reserved_memory);
+                let reserved = SystemReserved::new(machine, whole, by_node)?;
+                let (pod_level, fidelity) = (settings.pod_level(), settings.fidelity);
                 let policy = StaticMemory::new(machine, &reserved, pod_level, fidelity)?;
                 Ok(MemoryPolicy::Static(policy))
             }
-            MemoryManagerPolicy::BestEffort => Err(MemorySettingsError::OtherPlatform(policy)),
-        }
-    }
-
-    /// The kubelet's name of the policy, as in its state file.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            MemoryPolicy::None => "None",
-            MemoryPolicy::Static(_) => "Static",
+            other @ MemoryManagerPolicy::BestEffort => {
+                Err(MemorySettingsError::OtherPlatform(other))
+            }
         }
     }
 

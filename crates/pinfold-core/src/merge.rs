@@ -20,11 +20,14 @@
 //!   transform costs n 2^n per list instead of a product. No row: no resource manager of ours returns lists.
 //! * `families`, `preferred` with [`crate::cover`]: one mask that meets the thresholds of all resources, instead of
 //!   a product of all their masks. The filter at the root of a cover decides nearly always; the depth-first search
-//!   behind it is for several kinds of memory and overlapping groups of devices (`scenes, 64 nodes, crowded`).
+//!   behind it is for several kinds of memory and overlapping groups of devices (`scenes, 64 nodes, crowded`). It
+//!   remembers no failures and does not know equal nodes: both helped a few random cases of `tests/merge_large.rs`, and
+//!   no realistic one.
 //! * `part_product`: a family is a union of parts; most choices of one part per resource have no node in common and
 //!   are dropped before anything is searched (`managers and merge, 64 nodes, crowded`: every node in use is a part).
 //! * `packing` and `smallest_and`: whether a mask is an AND of one mask per resource is a packing problem, and the
-//!   smallest such mask is found by dropping nodes from the highest down (`scenes, 64 nodes, crowded`).
+//!   smallest such mask is found by dropping nodes from the highest down (`scenes, 64 nodes, crowded`). One resource
+//!   can nearly always drop all nodes by itself; the search behind that has no bounds of its own.
 //! * `closest` with `linkage`: of all solutions the one with the smallest sum of distances; the bound by single
 //!   linkage is exact on hierarchical machines (`scenes, 64 nodes, crowded, closest`). The bound by neighbours is for
 //!   machines without a hierarchy, rings and meshes of boards, where linkage is weak: five of twenty nodes take more

@@ -1,11 +1,9 @@
 //! [`TopologyPolicy`]: which merged hints are admitted.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::hint::Hint;
+use crate::settings::configured_names;
 
 /// The kubelet's topology manager policies.
 #[derive(
@@ -41,17 +39,6 @@ impl TopologyPolicy {
         TopologyPolicy::SingleNumaNode,
     ];
 
-    /// The name in a kubelet configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            TopologyPolicy::None => "none",
-            TopologyPolicy::BestEffort => "best-effort",
-            TopologyPolicy::Restricted => "restricted",
-            TopologyPolicy::SingleNumaNode => "single-numa-node",
-        }
-    }
-
     /// The policy names of the first design, before the feature was released: `strict` and `preferred`.
     #[must_use]
     pub fn from_old_name(name: &str) -> Option<Self> {
@@ -72,20 +59,12 @@ impl TopologyPolicy {
     }
 }
 
-impl fmt::Display for TopologyPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for TopologyPolicy {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let found = Self::ALL.into_iter().find(|policy| policy.name() == name);
-        found.ok_or_else(|| UnknownPolicy { name: name.into() })
-    }
-}
+configured_names!(TopologyPolicy, UnknownPolicy {
+    None = "none",
+    BestEffort = "best-effort",
+    Restricted = "restricted",
+    SingleNumaNode = "single-numa-node",
+});
 
 #[cfg(test)]
 mod tests {

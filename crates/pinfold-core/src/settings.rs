@@ -8,11 +8,43 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuList;
+use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
 use crate::memory::MemoryReservation;
 use crate::pod::ResourceList;
 use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
+
+/// The names of an enum's values in a kubelet configuration: as text, and parsed.
+macro_rules! configured_names {
+    ($type:ident, $unknown:ident { $($variant:ident = $name:literal,)+ }) => {
+        impl $type {
+            /// The name in a kubelet configuration.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $($type::$variant => $name,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $unknown;
+
+            fn from_str(name: &str) -> Result<Self, $unknown> {
+                match name {
+                    $($name => Ok($type::$variant),)+
+                    _ => Err($unknown { name: name.to_owned() }),
+                }
+            }
+        }
+    };
+}
+pub(crate) use configured_names;
 
 mod built_in;
 mod manager_policy;
@@ -53,6 +85,17 @@ pub struct Settings {
     pub alpha_cpu_options: bool,
     /// The feature gate `CPUManagerPolicyBetaOptions`.
     pub beta_cpu_options: bool,
+}
+
+impl Settings {
+    /// Whether pods with pod-level resources are managed as a whole.
+    #[must_use]
+    pub fn pod_level(&self) -> PodLevel {
+        match self.pod_level_resources {
+            true => PodLevel::Managed,
+            false => PodLevel::Ignored,
+        }
+    }
 }
 
 impl Default for Settings {

@@ -13,11 +13,11 @@
     reason = "tests on small numbers"
 )]
 
-use crate::merge_cases::{MergeCase, Random, Recipe, SHAPES, adversarial, case, check};
+use crate::merge_cases::{MergeCase, Random, Recipe, SHAPES, adversarial, budgets, case, check};
 use pinfold_core::hint::{Hint, ResourceHints};
 use pinfold_core::merge::{
-    Budgets, Distances, HintSummary, MergeResult, MergeSearch, WidthRange, merge,
-    merge_by_families, merge_by_lists,
+    Distances, HintSummary, MergeResult, MergeSearch, WidthRange, merge, merge_by_families,
+    merge_by_lists,
 };
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::policy::TopologyPolicy;
@@ -325,7 +325,7 @@ fn tiny_budgets_keep_every_guarantee() {
             }
             let mut request = case.request();
             let exact = merge_by_lists(&request).expect("few nodes");
-            request.budgets = Budgets::all(steps);
+            request.budgets = budgets(steps);
             let found = merge_by_families(&request);
             match found.facts.exact() {
                 true => assert_same(&found, &exact),

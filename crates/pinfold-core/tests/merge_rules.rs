@@ -6,6 +6,7 @@
     reason = "tests on small numbers"
 )]
 
+use crate::merge_cases::budgets;
 use pinfold_core::hint::{
     Component, Family, Hint, Preference, ProviderHints, ResourceHints, SocketRule, Threshold,
     WideGroup,
@@ -99,7 +100,7 @@ impl TestMerge {
     }
 
     fn steps(mut self, steps: u32) -> Self {
-        self.budgets = Budgets::all(steps);
+        self.budgets = budgets(steps);
         self
     }
 

@@ -6,7 +6,9 @@
 //! | log lines | [`logging`] |
 //! | Prometheus metrics | [`metrics`] |
 //! | an HTTP server with limits, `/healthz`, `/readyz` and `/metrics` | [`http`] |
+//! | unix sockets that only their owner can open | [`socket`] |
 //! | SIGTERM, SIGINT and SIGHUP | [`signals`] |
+//! | messages to systemd | [`service_manager`] |
 //! | command line | [`program`], [`log_args`] |
 
 pub mod config;
@@ -15,6 +17,8 @@ pub mod log_args;
 pub mod logging;
 pub mod metrics;
 pub mod program;
+pub mod service_manager;
 pub mod signals;
+pub mod socket;
 
 pub use metrics::Metrics;

@@ -17,6 +17,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+mod compaction;
 mod entry;
 mod error;
 mod file;
@@ -27,10 +28,12 @@ mod read;
 mod scan;
 mod write;
 
+pub use compaction::{Compaction, WrittenCompaction};
 pub use entry::{JournalEntry, JournalEvent, JournalSnapshot};
 pub use error::JournalError;
 pub use jiff::Timestamp;
 pub use pod_record::{JournalPodRecord, PinnedProcess, PodOrigin};
+pub use preallocation::SpaceMaker;
 pub use read::{EntryReader, JournalHistory, JournalState};
 
 /// Name of the journal file in its folder.
@@ -72,6 +75,10 @@ pub struct Journal {
     last_number: u64,
     /// Set when a failed write left the content of the disk unknown.
     broken: bool,
+    /// Whether syncing is left to the end of a batch.
+    in_batch: bool,
+    /// Number of syncs since the journal was opened.
+    syncs: u64,
     _lock: File,
 }
 
@@ -122,6 +129,18 @@ impl Journal {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// How many times transactions were synced to disk since the journal was opened.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.syncs
+    }
+
+    /// The journal's folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Path of the journal file.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_core::ledger::Ledger;
@@ -55,9 +54,8 @@ impl EntryReader {
     pub fn read(&self) -> Result<Vec<JournalEntry>, JournalError> {
         let mut entries = Vec::new();
         for span in &self.spans {
-            let mut bytes = vec![0; usize::try_from(span.length).unwrap_or(0)];
-            let read = self.file.read_exact_at(&mut bytes, span.start);
-            read.map_err(|error| JournalError::file("read", &self.path, error))?;
+            let bytes = span.read(&self.file);
+            let bytes = bytes.map_err(|error| JournalError::file("read", &self.path, error))?;
             let damaged =
                 || JournalError::damaged(&self.path, "an entry does not match its checksum");
             let json = bytes.strip_suffix(b"\n").and_then(line::check);

@@ -1,11 +1,11 @@
-//! Appends transactions to the journal, and compacts it.
+//! Opens the journal, and appends transactions to it.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::entry::{JournalEntry, JournalSnapshot, JournalTransaction};
-use super::preallocation::Preallocation;
+use super::preallocation::{Preallocation, SpaceMaker};
 use super::read::{EntryReader, JournalState, Replayed};
 use super::{FILE, Journal, JournalError, JournalLimits, LineSpan, file, line, read};
 
@@ -29,7 +29,7 @@ pub(super) fn open(
     } = read::replay(&path, &open)?;
     let file_length = open.metadata().map(|found| found.len());
     let file_length = file_length.map_err(|error| JournalError::file("read", &path, error))?;
-    let mut journal = Journal {
+    let journal = Journal {
         folder: folder.to_owned(),
         file: open,
         limits,
@@ -39,6 +39,8 @@ pub(super) fn open(
         compacted_length: 0,
         last_number,
         broken: false,
+        in_batch: false,
+        syncs: 0,
         _lock: lock,
     };
     if end.truncated_bytes > 0 {
@@ -47,10 +49,9 @@ pub(super) fn open(
         read.map_err(|error| JournalError::file("read", &path, error))?;
         let aside = folder.join(format!("truncated-after-{last_number}"));
         file::replace(&aside, &rest)?;
-        let cut = journal.file.set_len(end.length);
+        let cut = journal.preallocation.truncate(&journal.file, end.length);
         let cut = cut.and_then(|()| journal.file.sync_all());
         cut.map_err(|error| JournalError::file("truncate", &path, error))?;
-        journal.preallocation.truncate(end.length);
     }
     Ok((journal, state))
 }
@@ -107,20 +108,53 @@ impl Journal {
         let more = line.len() as u64;
         self.preallocation.extend(&self.file, self.length, more);
         if let Err(error) = self.file.write_all_at(&line, self.length) {
-            self.preallocation.truncate(self.length);
-            let undone = self.file.set_len(self.length);
+            let undone = self.preallocation.truncate(&self.file, self.length);
             let undone = undone.and_then(|()| self.file.sync_all());
             self.broken = undone.is_err();
             return Err(JournalError::file("write to", &path, error));
         }
-        if let Err(error) = self.file.sync_data() {
+        let written = self.length;
+        self.length += more;
+        if self.in_batch {
+            return Ok(());
+        }
+        self.sync().inspect_err(|_| {
+            self.length = written;
+            let _ = self.preallocation.truncate(&self.file, written);
+        })
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        self.syncs += 1;
+        self.file.sync_data().map_err(|error| {
             // The content of the disk is unknown: after a failed sync the kernel reports success to the next one.
             self.broken = true;
-            let _ = self.file.set_len(self.length);
-            return Err(JournalError::file("sync", &path, error));
-        }
-        self.length += more;
-        Ok(())
+            JournalError::file("sync", &self.path(), error)
+        })
+    }
+
+    /// Leaves syncing to [`Journal::end_batch`]. What is written until then must have no effect before that returns.
+    pub fn begin_batch(&mut self) {
+        self.in_batch = true;
+    }
+
+    /// Syncs what was written since [`Journal::begin_batch`] to disk.
+    ///
+    /// # Errors
+    /// If that fails; the journal is broken then, and its content on disk unknown.
+    pub fn end_batch(&mut self) -> Result<(), JournalError> {
+        self.in_batch = false;
+        self.sync()
+    }
+
+    /// What preallocates space for further transactions, while they are written; `None` if there is enough.
+    ///
+    /// # Errors
+    /// If the file cannot be opened once more.
+    pub fn space_maker(&self) -> Result<Option<SpaceMaker>, JournalError> {
+        let maker = self.preallocation.maker(&self.file, self.length);
+        let maker = maker.transpose();
+        maker.map_err(|error| JournalError::file("open", &self.path(), error))
     }
 
     /// At most `limit` entries after the one with this number, to be read later: the journal may be written meanwhile.
@@ -138,88 +172,21 @@ impl Journal {
         Ok(EntryReader { path, file, spans })
     }
 
-    /// Checks after a failed write whether the disk has space again, by writing and removing a small file.
+    /// Checks after a failed write whether the disk has space again, by writing and removing a small file in `folder`, the
+    /// journal's.
     ///
     /// # Errors
-    /// If the file cannot be written, or the journal is broken.
-    pub fn probe_disk(&mut self) -> Result<(), JournalError> {
+    /// If the file cannot be written.
+    pub fn probe_disk(folder: &Path) -> Result<(), JournalError> {
         const BYTES: usize = 64 << 10;
-        if self.broken {
-            return Err(JournalError::Broken { path: self.path() });
-        }
-        let probe = self.folder.join("probe");
+        let probe = folder.join("probe");
         let written = file::replace(&probe, &vec![0; BYTES]);
         let _ = fs::remove_file(&probe);
-        if written.is_ok() {
-            self.preallocation = Preallocation::up_to(self.length);
-        }
         written
     }
 
-    /// Whether the file exceeds its limits.
-    #[must_use]
-    pub fn needs_compaction(&self) -> bool {
-        let limit = self.limits.bytes;
-        let large = self.length > limit.max(self.compacted_length.saturating_mul(2));
-        large || self.lines.len() > self.limits.entries
-    }
-
-    /// Replaces the file by one with the newest entries and `snapshot`, which is the state after all of them.
-    ///
-    /// # Errors
-    /// If the new file cannot be written; the old one is then unchanged.
-    pub fn compact(&mut self, snapshot: JournalSnapshot) -> Result<(), JournalError> {
-        let path = self.path();
-        let mut content = read::header().into_bytes();
-        let mut kept = Vec::new();
-        let mut bytes_left = self.limits.bytes / 2;
-        let newest = self.lines.iter().rev().take(self.limits.entries / 2);
-        let fitting = newest.take_while(|line| {
-            let fits = line.length <= bytes_left;
-            bytes_left = bytes_left.saturating_sub(line.length);
-            fits
-        });
-        let mut fitting: Vec<LineSpan> = fitting.copied().collect();
-        fitting.reverse();
-        for span in fitting {
-            let mut bytes = vec![0; usize::try_from(span.length).unwrap_or(0)];
-            let read = self.file.read_exact_at(&mut bytes, span.start);
-            read.map_err(|error| JournalError::file("read", &path, error))?;
-            kept.push(LineSpan {
-                start: content.len() as u64,
-                length: span.length,
-            });
-            content.extend(bytes);
-        }
-        let line = line::write(&JournalTransaction {
-            entry: None,
-            snapshot: Some(snapshot),
-        });
-        content.extend(line.map_err(|error| JournalError::damaged(&path, error))?);
-        if let Err(error) = file::replace(&path, &content) {
-            self.broken |= !self.is_at(&path);
-            return Err(error);
-        }
-        self.reopen(&path)?;
-        self.lines = kept;
-        self.length = content.len() as u64;
-        self.preallocation = Preallocation::up_to(self.length);
-        self.compacted_length = self.length;
-        Ok(())
-    }
-
-    /// Whether `path` still names the open file.
-    fn is_at(&self, path: &Path) -> bool {
-        let identity = |found: fs::Metadata| (found.dev(), found.ino());
-        let open = self.file.metadata().map(identity).ok();
-        open.is_some() && open == fs::symlink_metadata(path).map(identity).ok()
-    }
-
-    /// Opens the new file after a compaction. If that fails the journal is broken: the open file is the replaced one.
-    fn reopen(&mut self, path: &Path) -> Result<(), JournalError> {
-        self.broken = true;
-        self.file = file::open(path, OpenOptions::new().read(true).write(true))?;
-        self.broken = false;
-        Ok(())
+    /// Preallocates again from now on: the disk has space.
+    pub fn resume_preallocation(&self) {
+        self.preallocation.retry();
     }
 }

@@ -20,6 +20,7 @@
 //! which depend on the state of a host; preemption; and the fields in
 //! [`PodConstraints::unchecked_fields`](crate::scheduling_constraints::PodConstraints::unchecked_fields).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::Pod;
 
 use self::cluster_pods::PodClass;
+use crate::node::NodeObject;
 use crate::pod::{PodObject, is_extended};
 use crate::scheduling_constraints::{NodeConstraints, PodConstraints, UsedPorts};
 
@@ -140,6 +142,25 @@ impl AdmissionNode {
         }
     }
 
+    /// A node of a cluster, without pods. Labels and taints that are not known are not checked.
+    #[must_use]
+    pub fn of(node: &NodeObject, allocatable: Amounts) -> Self {
+        let constraints = node.is_known.then(|| NodeConstraints::of(node));
+        Self::new(constraints, allocatable)
+    }
+
+    /// The requests of all pods, and their number under `pods`.
+    #[must_use]
+    pub fn used(&self) -> &Amounts {
+        &self.used
+    }
+
+    /// Whether its labels and taints are known.
+    #[must_use]
+    pub fn has_object(&self) -> bool {
+        self.constraints.is_some()
+    }
+
     /// Adds a pod that runs on the node; a pod that is there already is replaced.
     pub fn add(&mut self, uid: &PodUid, pod: &AdmissionRequest) {
         self.remove(uid);
@@ -206,12 +227,14 @@ impl AdmissionNode {
     }
 
     /// The requests that are compared with `allocatable`.
-    fn known_requests(&self, pod: &AdmissionRequest) -> Amounts {
+    fn known_requests<'p>(&self, pod: &'p AdmissionRequest) -> Cow<'p, Amounts> {
+        let mut names = pod.requests.iter().map(|(name, _)| name.as_str());
+        if names.all(|name| self.knows(name)) {
+            return Cow::Borrowed(&pod.requests);
+        }
         let known = pod.requests.iter();
-        known
-            .filter(|(name, _)| self.knows(name.as_str()))
-            .map(|(name, amount)| (name.clone(), amount))
-            .collect()
+        let known = known.filter(|(name, _)| self.knows(name.as_str()));
+        Cow::Owned(known.map(|(name, amount)| (name.clone(), amount)).collect())
     }
 }
 

@@ -86,6 +86,10 @@ pub fn count<'a>(
                 started,
                 limit,
             };
+            if let Some(why) = pod.unsupported_os() {
+                let (summary, message) = (why.reason(), format!("{}: {why}", why.reason()));
+                return replicas(0, 0, ReplicaLimit::Constraint { summary, message });
+            }
             let sums = match node.sums.replicas(pod) {
                 Ok(sums) => sums,
                 Err(why) => return replicas(0, 0, ReplicaLimit::from(why)),

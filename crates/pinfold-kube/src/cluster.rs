@@ -172,6 +172,7 @@ impl ClusterObjects {
                 allocatable: list,
                 unschedulable: false,
                 taints: Vec::new(),
+                is_known: false,
                 at: None,
             })
             .collect();
@@ -328,7 +329,7 @@ impl NodeSources<'_> {
             options.annotation_fidelity(),
         ));
         let cpus = facts.as_ref().and_then(known_cpus);
-        let replica = Replica::with_cache(
+        let replica = Replica::of(
             &topology.to_core(),
             &self.device_totals(),
             cpus.as_ref(),
@@ -493,11 +494,13 @@ pub fn pod_request(
     dialects: &BTreeSet<DialectName>,
 ) -> Result<WithWarnings<PodRequest>, Diagnostics> {
     let fidelity = options.fidelity();
-    let mut request = PodRequest::new(Arc::new(pod.pod.clone()));
+    // NodeResourcesFit counts the overhead before any plugin decides.
+    let request = PodRequest::new(Arc::new(pod.pod.clone()));
+    let mut request = request.with_overhead(pod.overhead.clone());
     let mut warnings = Vec::new();
     for dialect in dialects {
         match dialect {
-            DialectName::Kubelet => {}
+            DialectName::Kubelet | DialectName::SchedulerPlugins => {}
             DialectName::Koordinator => {
                 let demand = koordinator::demand(pod, fidelity)?;
                 request = request.with_koordinator(demand.value);
@@ -510,7 +513,6 @@ pub fn pod_request(
                 }
                 warnings.extend(task.warnings);
             }
-            DialectName::SchedulerPlugins => request = request.with_overhead(pod.overhead.clone()),
         }
     }
     Ok(WithWarnings {

@@ -229,7 +229,8 @@ impl DiagnosticReport {
         hint: Option<String>,
     ) {
         let diagnostic = self.diagnostic(at.into(), path, problem, hint);
-        if self.errors.len() < MAX_DIAGNOSTICS {
+        // Two readers may look at the same field.
+        if self.errors.len() < MAX_DIAGNOSTICS && !self.errors.contains(&diagnostic) {
             self.errors.push(diagnostic);
         }
     }

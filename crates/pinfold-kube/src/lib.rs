@@ -15,7 +15,6 @@
 //! | files with objects of all these kinds | [`objects`] |
 //! | the annotation with the resources of each pod, which our agent adds to a NodeResourceTopology | [`node_state`] |
 //! | the generation of a node's state | [`generation`] |
-//! | a snapshot of a cluster, with selectors and taints | [`inventory`], [`scheduling_constraints`] |
 //! | the objects of a cluster without what decisions do not read, and with other names | [`snapshot`] |
 //! | kube-scheduler's filters and the kubelet's predicates | [`admission`] |
 //! | how many replicas of a pod start on each node | [`capacity`] |
@@ -32,7 +31,6 @@ pub mod decider;
 pub mod diagnostic;
 pub mod generation;
 mod go;
-pub mod inventory;
 pub mod json_value;
 pub mod koordinator;
 pub mod kubelet_config;
@@ -42,6 +40,7 @@ pub mod node;
 pub mod node_resource_topology;
 pub mod node_state;
 pub mod objects;
+pub mod pin;
 pub mod pod;
 pub mod pod_fingerprint;
 mod scheduler_config;

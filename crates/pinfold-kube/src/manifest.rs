@@ -127,11 +127,33 @@ pub(crate) fn full_name(object: &FieldRef<'_>) -> String {
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Diagnostics> {
     let mut report = DiagnosticReport::new(file);
     let nodes = values(bytes, &mut report);
+    if let (false, Some(documents)) = (report.is_usable(), json_stream(file, bytes)) {
+        return Ok(documents);
+    }
     let mut documents = Vec::new();
     for node in nodes {
-        collect(file, node, String::new(), &mut documents, &mut report);
+        let place = Place {
+            file,
+            path: String::new(),
+            list: None,
+        };
+        collect(node, place, &mut documents, &mut report);
     }
     report.finish(documents).map(|read| read.value)
+}
+
+/// JSON objects one after the other, which are not YAML; `None` if the file is something else.
+fn json_stream(file: &str, bytes: &[u8]) -> Option<Vec<Document>> {
+    if bytes.len() > MAX_BYTES || !bytes.trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let mut documents = Vec::new();
+    let mut take = |document| {
+        documents.push(document);
+        documents.len() <= MAX_DOCUMENTS
+    };
+    stream::read_json(file, bytes, &mut take).ok()?;
+    (documents.len() <= MAX_DOCUMENTS).then_some(documents)
 }
 
 /// Reads the values of a file, which need not be Kubernetes objects.
@@ -194,34 +216,53 @@ fn text(bytes: &[u8]) -> Result<&str, (DiagnosticKind, &'static str)> {
     }
     std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        (
-            DiagnosticKind::NotText { at },
-            "is this a YAML or JSON file?",
-        )
+        let hint = match bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            true => "this is UTF-16, which > of PowerShell writes: save the file as UTF-8",
+            false => "is this a YAML or JSON file?",
+        };
+        (DiagnosticKind::NotText { at }, hint)
     })
+}
+
+/// Where an object is.
+struct Place<'a> {
+    file: &'a str,
+    path: String,
+    /// The API version and kind of the items of its list, which the API server leaves out in the items.
+    list: Option<(&'a str, &'a str)>,
 }
 
 /// Adds the object, or the objects of a list.
 fn collect(
-    file: &str,
     node: LocatedValue,
-    path: String,
+    place: Place<'_>,
     documents: &mut Vec<Document>,
     report: &mut DiagnosticReport,
 ) {
+    let Place { file, path, list } = place;
     let field = FieldRef::new(&node, path.clone());
     let what = "a Kubernetes object with apiVersion and kind";
     let header = field.map(what, report).and_then(|object| {
+        let items = object.get("items").is_some();
+        let has_own = object.get("apiVersion").is_some() || object.get("kind").is_some();
+        if let (Some((api_version, kind)), false) = (list, has_own) {
+            return Some((api_version.to_owned(), kind.to_owned(), items));
+        }
         let api_version = object.required_text("apiVersion", "an API version such as v1", report);
         let kind = object.required_text("kind", "a kind such as Pod", report);
-        let items = object.get("items").is_some();
         Some((api_version?, kind?, items))
     });
     let Some((api_version, kind, has_items)) = header else {
         return;
     };
     if kind == "List" || (has_items && kind.ends_with("List")) {
-        return unpack(file, node, &path, documents, report);
+        let of_items = kind.strip_suffix("List").filter(|kind| !kind.is_empty());
+        let place = Place {
+            file,
+            path,
+            list: of_items.map(|kind| (api_version.as_str(), kind)),
+        };
+        return unpack(node, &place, documents, report);
     }
     if documents.len() == MAX_DOCUMENTS {
         let limit = format!("more than {MAX_DOCUMENTS} objects");
@@ -239,9 +280,8 @@ fn collect(
 
 /// Adds the items of a list. Lists nest, as for kubectl.
 fn unpack(
-    file: &str,
     list: LocatedValue,
-    path: &str,
+    place: &Place<'_>,
     documents: &mut Vec<Document>,
     report: &mut DiagnosticReport,
 ) {
@@ -259,11 +299,11 @@ fn unpack(
         if documents.len() > MAX_DOCUMENTS {
             return;
         }
-        let path = match path {
+        let path = match place.path.as_str() {
             "" => format!("items[{i}]"),
             list => format!("{list}.items[{i}]"),
         };
-        collect(file, item, path, documents, report);
+        collect(item, Place { path, ..*place }, documents, report);
     }
 }
 

@@ -22,6 +22,8 @@ pub struct NodeObject {
     pub unschedulable: bool,
     /// Its taints.
     pub taints: Vec<Taint>,
+    /// Whether the API server has this object; otherwise it stands for a node whose labels and taints are not known.
+    pub is_known: bool,
     /// The position of the object in its file.
     pub at: Option<Position>,
 }
@@ -68,6 +70,7 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
         capacity,
         unschedulable: unschedulable.unwrap_or(false),
         taints: taints.unwrap_or_default(),
+        is_known: true,
         at: document.at(),
         meta,
     })

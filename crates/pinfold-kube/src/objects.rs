@@ -58,18 +58,6 @@ impl ClusterObjects {
         }
     }
 
-    /// Appends the objects of `others`.
-    pub fn append(&mut self, others: ClusterObjects) {
-        self.nodes.extend(others.nodes);
-        self.topologies.extend(others.topologies);
-        self.numatopologies.extend(others.numatopologies);
-        self.pods.extend(others.pods);
-        self.namespaces.extend(others.namespaces);
-        self.without_pods.append(others.without_pods);
-    }
-}
-
-impl ClusterObjects {
     /// Adds the object of a document. Returns the warnings about it.
     ///
     /// # Errors

@@ -186,29 +186,22 @@ impl Toleration {
 }
 
 impl PodConstraints {
-    /// Reads a pod, or the pod template of another object. Invalid fields are ignored: the API server would have
-    /// rejected them.
-    #[must_use]
-    pub fn read(document: &Document) -> Self {
-        let object = document.root();
-        let template = (object.get("spec"))
-            .and_then(|spec| spec.get("template").or_else(|| spec.get("jobTemplate")))
-            .and_then(|template| match template.get("spec")?.get("template") {
-                Some(inner) => inner.get("spec"),
-                None => template.get("spec"),
-            });
-        match template.or_else(|| object.get("spec")) {
-            Some(spec) => Self::of_spec(&spec, document),
-            None => Self::default(),
-        }
-    }
-
-    /// Reads a pod's `spec`; its status and owners are those of the document.
-    pub(crate) fn of_spec(spec: &FieldRef<'_>, document: &Document) -> Self {
-        let report = &mut DiagnosticReport::new(document.file());
+    /// Reads a pod's `spec`; its status and owners are those of the document. Fields that the API server accepted are not
+    /// checked again: another version than the known one may allow more.
+    pub(crate) fn of_spec(
+        spec: &FieldRef<'_>,
+        document: &Document,
+        report: &mut DiagnosticReport,
+    ) -> Self {
         let object = document.root();
         let meta = object.get("metadata");
         let meta = meta.as_ref();
+        let is_created = meta.is_some_and(|meta| meta.get("uid").is_some());
+        let mut accepted = report.empty_copy();
+        let report = match is_created {
+            true => &mut accepted,
+            false => report,
+        };
         let status = object.get("status");
         let owners = meta.map(|meta| meta.get_list("ownerReferences", "a list", report));
         let owned_by = |kind: &str| {
@@ -228,7 +221,7 @@ impl PodConstraints {
                 .collect(),
             is_static: mirrored,
             tolerations: (spec.get_list("tolerations", "a list", report).iter())
-                .map(|field| toleration(field, report))
+                .filter_map(|field| toleration(field, report))
                 .collect(),
             finished: PodPhase::of(&object) == PodPhase::Terminated,
             terminating: meta
@@ -240,7 +233,7 @@ impl PodConstraints {
                 || document.kind() == "DaemonSet",
             scheduler_message: status.and_then(|status| scheduler_message(&status, report)),
             pod_terms: PodTerms::read(spec, report),
-            unchecked_fields: unchecked_fields(spec, report),
+            unchecked_fields: unchecked_fields(spec, &object, is_created, report),
         }
     }
 
@@ -335,18 +328,34 @@ impl NodeConstraints {
     }
 }
 
-fn toleration(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Toleration {
+/// The API server's message about a value that is none of those it knows.
+fn unsupported(value: &str, supported: &str) -> String {
+    format!("Unsupported value: {value:?}: supported values: {supported}")
+}
+
+/// A toleration; `None` if its operator makes it tolerate nothing: `Gt` and `Lt` need an alpha feature gate.
+fn toleration(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Option<Toleration> {
     let mut text = |key: &str| {
         field
             .get_text(key, "text", report)
             .unwrap_or_default()
             .to_owned()
     };
-    Toleration {
+    let operator = text("operator");
+    let toleration = Toleration {
         key: text("key"),
-        any_value: text("operator") == "Exists",
+        any_value: operator == "Exists",
         value: text("value"),
         effect: text("effect"),
+    };
+    match operator.as_str() {
+        "" | "Equal" | "Exists" => Some(toleration),
+        _ => {
+            if let Some(field) = field.get("operator") {
+                field.rejected(unsupported(&operator, "Equal, Exists"), report);
+            }
+            None
+        }
     }
 }
 
@@ -363,12 +372,24 @@ fn scheduler_message(status: &FieldRef<'_>, report: &mut DiagnosticReport) -> Op
 
 /// The fields of the spec that kube-scheduler checks and this crate does not. Preferences are left out: they exclude no
 /// node.
-fn unchecked_fields(spec: &FieldRef<'_>, report: &mut DiagnosticReport) -> Vec<&'static str> {
+fn unchecked_fields(
+    spec: &FieldRef<'_>,
+    object: &FieldRef<'_>,
+    is_created: bool,
+    report: &mut DiagnosticReport,
+) -> Vec<&'static str> {
     let mut found = Vec::new();
     let volumes = spec.get_list("volumes", "a list", report);
     let claims = ["persistentVolumeClaim", "ephemeral"];
-    if (volumes.iter()).any(|volume| claims.iter().any(|key| volume.get(key).is_some())) {
+    let templates = (object.get("spec")).and_then(|spec| spec.get("volumeClaimTemplates"));
+    if templates.is_some()
+        || (volumes.iter()).any(|volume| claims.iter().any(|key| volume.get(key).is_some()))
+    {
         found.push("volume claims");
+    }
+    // The API server adds the overhead of the RuntimeClass object when it creates the pod.
+    if spec.get("runtimeClassName").is_some() && spec.get("overhead").is_none() && !is_created {
+        found.push("the overhead of the runtime class");
     }
     if !(spec.get_list("resourceClaims", "a list", report)).is_empty() {
         found.push("resource claims");

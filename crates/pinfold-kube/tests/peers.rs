@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
-use pinfold_cluster::node_topology::replica::{DeviceTotals, Replica};
+use pinfold_cluster::node_topology::replica::{DeviceTotals, Replica, RulesCache};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity::{self, Exact, Sound};
 use pinfold_core::machine::{Machine, MachineParts, UniformMachine};
@@ -251,7 +251,14 @@ fn a_report_without_allocatable_cpus_is_that_of_a_kubelet_without_a_cpu_manager(
     ];
     for (name, policy) in table {
         let core = topology(name).to_core();
-        let replica = Replica::of(&core, &DeviceTotals::new(), None, Exact).unwrap();
+        let replica = Replica::of(
+            &core,
+            &DeviceTotals::new(),
+            None,
+            Exact,
+            &mut RulesCache::default(),
+        )
+        .unwrap();
         assert_eq!(
             replica.ledger().rules().settings().cpu_policy.name(),
             policy,

@@ -22,6 +22,25 @@ pub fn container(assignment: &ContainerAssignment) -> String {
     of_containers(std::slice::from_ref(assignment))
 }
 
+/// The CPUs and NUMA nodes of a pod: `node 0, CPUs 4-7`; `node 0, shared pool`.
+#[must_use]
+pub fn of_sets(cpus: &CpuSet, nodes: NodeSet) -> String {
+    let mut words: Vec<String> = numa_nodes(nodes).into_iter().collect();
+    words.push(match cpus.is_empty() {
+        true => SHARED.to_owned(),
+        false => format!("CPUs {cpus}"),
+    });
+    words.join(", ")
+}
+
+fn numa_nodes(nodes: NodeSet) -> Option<String> {
+    match nodes.len() {
+        0 => None,
+        1 => Some(format!("node {nodes}")),
+        _ => Some(format!("nodes {nodes}")),
+    }
+}
+
 fn of_containers(containers: &[ContainerAssignment]) -> String {
     let mut nodes = NodeSet::EMPTY;
     let mut cpus = CpuSet::new();
@@ -51,12 +70,7 @@ fn of_containers(containers: &[ContainerAssignment]) -> String {
     }
     devices.sort_unstable();
     devices.dedup();
-    let mut words = Vec::new();
-    match nodes.len() {
-        0 => {}
-        1 => words.push(format!("node {nodes}")),
-        _ => words.push(format!("nodes {nodes}")),
-    }
+    let mut words: Vec<String> = numa_nodes(nodes).into_iter().collect();
     if !cpus.is_empty() {
         words.push(format!("CPUs {cpus}"));
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Node, NodeResourceTopology, Numatopology ──► NodeEntry ──┐
-//! Pod ──► PodInfo, node, phase ─────────────────────────────┼──► rebuild ──► ClusterNode in the Cluster ◄── extender
+//! Pod ──► PodInfo, node, phase ─────────────────────────────┼──► rebuild ──► ClusterNode in the Cluster ◄── engine
 //! reservations ─────────────────────────────────────────────┘
 //! ```
 //!
@@ -98,12 +98,32 @@ impl ListedResources {
     }
 }
 
+/// The names of all nodes. A node is named by its index in messages to the plugin of kube-scheduler.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct NodeNames {
+    /// A number that no other list of names of this cache has.
+    pub generation: u64,
+    /// The names, ascending.
+    pub names: Vec<NodeName>,
+}
+
+impl NodeNames {
+    /// The index of a node.
+    #[must_use]
+    pub fn index(&self, node: &NodeName) -> Option<usize> {
+        self.names.binary_search(node).ok()
+    }
+}
+
 /// All nodes with their pods.
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) cluster: Cluster,
     pub(crate) nodes: HashMap<NodeName, NodeEntry>,
     pub(crate) pods: HashMap<PodUid, PodEntry>,
+    /// The names of the nodes with a Node object; `None` after one was added or removed.
+    names: Option<Arc<NodeNames>>,
+    names_generation: u64,
     reservations: HashMap<PodUid, Reservation>,
     /// Deleted and terminated pods, with the time of their watch event.
     deleted: HashMap<PodUid, Instant>,
@@ -121,6 +141,8 @@ pub struct Cache {
     pub(crate) policy: CachePolicy,
     /// Nodes that changed since the last [`Cache::take_changed`].
     changed: BTreeSet<NodeName>,
+    /// Nodes to rebuild at the end of a list of pods; `None` if nodes are rebuilt at once.
+    deferred: Option<BTreeSet<NodeName>>,
     /// Problems that were not logged yet.
     problems: Vec<CacheProblem>,
     /// Warnings about pods that were not sent yet.
@@ -138,6 +160,8 @@ impl Cache {
             cluster: Cluster::new(),
             nodes: HashMap::new(),
             pods: HashMap::new(),
+            names: None,
+            names_generation: 0,
             reservations: HashMap::new(),
             deleted: HashMap::new(),
             pods_listed_at: None,
@@ -149,6 +173,7 @@ impl Cache {
             rules_cache: RefCell::default(),
             policy,
             changed: BTreeSet::new(),
+            deferred: None,
             problems: Vec::new(),
             warnings: Vec::new(),
         }
@@ -165,6 +190,22 @@ impl Cache {
         self.nodes
             .iter()
             .filter(|(_, record)| record.node.is_some())
+    }
+
+    /// The names of all nodes whose Node object is known.
+    pub fn node_names(&mut self) -> Arc<NodeNames> {
+        if let Some(names) = &self.names {
+            return names.clone();
+        }
+        let mut names: Vec<NodeName> = self.nodes().map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        self.names_generation += 1;
+        let names = Arc::new(NodeNames {
+            generation: self.names_generation,
+            names,
+        });
+        self.names = Some(names.clone());
+        names
     }
 
     /// Whether the dialect of any node is Koordinator.
@@ -198,7 +239,7 @@ impl Cache {
         self.deleted.contains_key(uid)
     }
 
-    /// The cluster of all nodes that filter and prioritize evaluate.
+    /// The cluster of all nodes.
     pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster
     }

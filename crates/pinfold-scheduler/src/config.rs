@@ -1,4 +1,4 @@
-//! [`ExtenderConfig`]: the configuration file of the scheduler extender.
+//! [`EngineConfig`]: the configuration file of the engine.
 //!
 //! Every field has a default, listed in [`FIELDS`]; an empty file is valid. Unknown fields are rejected with their
 //! position and the most similar known name. A configuration that is serialized as YAML is read back unchanged.
@@ -20,20 +20,16 @@ mod read;
 pub use fields::FIELDS;
 pub use pinfold_daemon::config::{Access, ConfigField};
 
-/// The configuration of the scheduler extender.
+/// The configuration of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExtenderConfig {
-    /// The address of the extender.
-    pub listen: SocketAddr,
-    /// HTTPS and client certificates.
-    pub tls: TlsConfig,
+pub struct EngineConfig {
+    /// The unix socket that the plugin of kube-scheduler connects to.
+    pub socket: PathBuf,
     /// Metrics and probes.
-    pub metrics: ExtenderMetricsConfig,
+    pub metrics: EngineMetricsConfig,
     /// Access to the API server.
-    pub kubernetes: ExtenderKubernetesConfig,
-    /// Leader election.
-    pub leader: LeaderConfig,
+    pub kubernetes: EngineKubernetesConfig,
     /// Whether nodes with missing, stale or incomplete reports pass.
     pub nodes: NodeFallbacks,
     /// Timeouts of reports and bindings.
@@ -42,25 +38,10 @@ pub struct ExtenderConfig {
     pub weights: Weights,
 }
 
-/// HTTPS and client certificates.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TlsConfig {
-    /// The certificate chain; `None` for plain HTTP.
-    #[serde(serialize_with = "write::path_or_none")]
-    pub certificate: Option<PathBuf>,
-    /// The private key.
-    #[serde(serialize_with = "write::path_or_none")]
-    pub key: Option<PathBuf>,
-    /// The client CA; `None` to accept clients without a certificate.
-    #[serde(rename = "clientCA", serialize_with = "write::path_or_none")]
-    pub client_ca: Option<PathBuf>,
-}
-
 /// Metrics and probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExtenderMetricsConfig {
+pub struct EngineMetricsConfig {
     /// The address; `None` to serve neither.
     #[serde(serialize_with = "write::display_or_none")]
     pub listen: Option<SocketAddr>,
@@ -69,32 +50,17 @@ pub struct ExtenderMetricsConfig {
 /// Access to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ExtenderKubernetesConfig {
+pub struct EngineKubernetesConfig {
     /// The kubeconfig file or service account.
     #[serde(serialize_with = "write::display")]
     pub kubeconfig: Access,
-}
-
-/// Leader election.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LeaderConfig {
-    /// Whether several extenders run and elect a leader.
-    pub elect: bool,
-    /// The namespace of the lease.
-    pub namespace: String,
-    /// The name of the lease.
-    pub name: String,
-    /// The identity in the lease; `None` for the host name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub identity: Option<String>,
 }
 
 /// What to do with nodes whose report is missing, stale or incomplete, for pods with NUMA needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFallbacks {
-    /// Nodes without a report.
+    /// Nodes without a report whose label does not set the dialect `unknown`.
     pub without_report: Fallback,
     /// Nodes with a stale report, and nodes without headroom beside their unreported pods.
     pub stale_report: Fallback,
@@ -127,25 +93,18 @@ pub struct ReportTimeouts {
     pub binding_timeout: Duration,
 }
 
-impl Default for ExtenderConfig {
+impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            listen: (Ipv4Addr::LOCALHOST, 9465).into(),
-            tls: TlsConfig::default(),
-            metrics: ExtenderMetricsConfig {
+            socket: "/run/pinfold/scheduler/engine.sock".into(),
+            metrics: EngineMetricsConfig {
                 listen: Some((Ipv4Addr::LOCALHOST, 9466).into()),
             },
-            kubernetes: ExtenderKubernetesConfig {
+            kubernetes: EngineKubernetesConfig {
                 kubeconfig: Access::InCluster,
             },
-            leader: LeaderConfig {
-                elect: true,
-                namespace: "pinfold-system".to_owned(),
-                name: "pinfold-scheduler".to_owned(),
-                identity: None,
-            },
             nodes: NodeFallbacks {
-                without_report: Fallback::Pass,
+                without_report: Fallback::Reject,
                 stale_report: Fallback::Reject,
                 incomplete_report: Fallback::Reject,
             },
@@ -159,7 +118,7 @@ impl Default for ExtenderConfig {
     }
 }
 
-impl ExtenderConfig {
+impl EngineConfig {
     /// Parses a configuration. `file` is the name of the file for messages.
     ///
     /// # Errors
@@ -173,11 +132,9 @@ impl ExtenderConfig {
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
         let differs = |differs: bool, field: &'static str| differs.then_some(field);
         let fields = [
-            differs(self.listen != new.listen, "listen"),
-            differs(self.tls != new.tls, "tls"),
+            differs(self.socket != new.socket, "socket"),
             differs(self.metrics != new.metrics, "metrics"),
             differs(self.kubernetes != new.kubernetes, "kubernetes"),
-            differs(self.leader != new.leader, "leader"),
         ];
         fields.into_iter().flatten().collect()
     }

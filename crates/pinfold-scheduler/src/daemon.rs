@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! signals ─► this thread: stop, reload the configuration
-//! tokio runtime ─► reflectors, extender server, probes, leader election, a tick every second
+//! tokio runtime ─► reflectors, engine server, probes, a tick ten times a second
 //! ```
 
 use std::io;
@@ -18,26 +18,26 @@ use pinfold_daemon::Metrics;
 use pinfold_daemon::config::Access;
 use pinfold_daemon::http::{self, HttpLimits, ProbeHandler};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
+use pinfold_daemon::socket::{self, SocketError};
 use tokio::task::JoinHandle;
 
 use crate::cache::{Cache, CachePolicy, CacheProblem, CacheStore, ProblemKind, watch_targets};
-use crate::config::ExtenderConfig;
-use crate::extender::Extender;
-use crate::leader::{self, Elector, Leadership};
+use crate::config::EngineConfig;
+use crate::engine::Engine;
+use crate::engine::session::Session;
+use crate::engine::wire::EngineCallsServer;
 use crate::metrics::{self, catalogue};
-use crate::requeue::{RejectedPods, Requeue};
-use crate::server::{self, ExtenderServer};
-use crate::tls::{self, TlsError, TlsListener};
+use crate::server::{self, EngineServer};
 
-/// Errors of starting the extender.
+/// Errors of starting the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedulerError {
     /// The connection to the API server cannot be set up.
     #[error(transparent)]
     Kubernetes(#[from] ConnectionError),
-    /// The TLS configuration is invalid.
+    /// The socket cannot be bound.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Socket(#[from] SocketError),
     /// An address cannot be bound.
     #[error("cannot listen on {address}: {error}; set {field} to another one")]
     Port {
@@ -54,71 +54,59 @@ pub enum SchedulerError {
     Thread(#[source] io::Error),
 }
 
-/// Interval of [`Cache::tick`] and of checks of rejected pods.
+/// Interval of checks of rejected pods.
+const REQUEUE_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of [`Cache::tick`].
 const TICK: Duration = Duration::from_secs(1);
-/// Time for requests in flight when the daemon stops.
+/// Time for calls in flight when the daemon stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Runs the extender until [`Signal::Stop`]. `reread` reads the configuration again.
+/// Runs the engine until [`Signal::Stop`]. `reread` reads the configuration again.
 ///
 /// # Errors
-/// If the extender cannot start.
+/// If the engine cannot start.
 pub fn run(
-    config: &ExtenderConfig,
-    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
+    config: &EngineConfig,
+    reread: &dyn Fn() -> Result<EngineConfig, String>,
     signals: &SignalReceiver,
 ) -> Result<(), SchedulerError> {
     let connection = match &config.kubernetes.kubeconfig {
         Access::File(path) => Connection::from_kubeconfig(path)?,
         Access::InCluster | Access::None => Connection::in_cluster()?,
     };
-    let tls_config = tls::server_config(&config.tls)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(4)
         .enable_all()
         .build()
         .map_err(SchedulerError::Thread)?;
     let guard = runtime.enter();
-    let api = ApiClient::new(&connection, leader::REQUEST_TIMEOUT)?;
-    let start = Instant::now();
+    let cache = Arc::new(Mutex::new(Cache::new(policy(config))));
     let components = Components {
-        cache: Arc::new(Mutex::new(Cache::new(policy(config)))),
-        leadership: Arc::new(match config.leader.elect {
-            true => Leadership::default(),
-            false => Leadership::permanent(start),
-        }),
+        cache: cache.clone(),
+        session: Arc::default(),
         metrics: Arc::new(metrics::registry()),
     };
-    let extender = Arc::new(Extender::new(
-        components.cache.clone(),
-        config.weights.clone(),
+    let server = Arc::new(EngineServer::new(
+        Engine::new(cache, config.weights.clone()),
+        components.session.clone(),
+        components.metrics.clone(),
     ));
-    let server = Arc::new(ExtenderServer {
-        extender: extender.clone(),
-        api: api.clone(),
-        leadership: components.leadership.clone(),
-        rejected_pods: Arc::new(RejectedPods::default()),
-        metrics: components.metrics.clone(),
-        handle: runtime.handle().clone(),
-    });
     let version = env!("CARGO_PKG_VERSION");
     components
         .metrics
         .set(&catalogue::BUILD_INFO, &[version], 1.0);
 
-    let listener = bind(config.listen, "listen")?;
-    let (address, limits) = (
-        listener.local_addr().unwrap_or(config.listen),
-        server::LIMITS,
-    );
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(SchedulerError::Thread)?;
-    match tls_config {
-        Some(tls_config) => {
-            let listener = TlsListener::new(listener, tls_config);
-            tokio::spawn(http::serve(listener, server.clone(), limits));
+    let (listener, _file) = socket::bind(&config.socket)?;
+    listener
+        .set_nonblocking(true)
+        .map_err(SchedulerError::Thread)?;
+    let listener = tokio::net::UnixListener::from_std(listener).map_err(SchedulerError::Thread)?;
+    let calls = EngineCallsServer::new(server.clone());
+    tokio::spawn(async move {
+        if let Err(error) = kubelet_api::unix::serve(listener, calls, server::limits()).await {
+            tracing::error!(%error, "the engine's socket failed");
         }
-        None => drop(tokio::spawn(http::serve(listener, server.clone(), limits))),
-    }
+    });
     if let Some(address) = config.metrics.listen {
         let listener = bind(address, "metrics.listen")?;
         let address = listener.local_addr().unwrap_or(address);
@@ -131,54 +119,32 @@ pub fn run(
         tokio::spawn(http::serve(listener, probes, HttpLimits::default()));
         tracing::info!(listen = %address, "serving probes and metrics");
     }
-    let identity = identity(config);
-    let election = (config.leader.elect).then(|| components.elect(&api, config, &identity));
-    let watch_api = ApiClient::new(&connection, RetryPolicy::default().request_timeout)?;
-    let watches = tokio::spawn(components.clone().watch(watch_api));
-    let ticks = tokio::spawn(tick(server.clone(), components.events(&api, &identity)));
+    let api = ApiClient::new(&connection, RetryPolicy::default().request_timeout)?;
+    let watches = tokio::spawn(components.clone().watch(api.clone()));
+    let ticks = tokio::spawn(tick(server.clone(), components.events(&api)));
     drop(guard);
-    tracing::info!(listen = %address, api_server = %connection.url(), "started");
+    tracing::info!(socket = %config.socket.display(), api_server = %connection.url(), "started");
 
     let mut current = config.clone();
     loop {
         match signals.wait(Duration::from_secs(3600)) {
             None => {}
-            Some(Signal::Reload) => reload(&mut current, reread, &extender),
+            Some(Signal::Reload) => reload(&mut current, reread, &server.engine),
             Some(Signal::Stop) => break,
         }
     }
     tracing::info!("stopping");
-    // New requests are rejected from now on; requests in flight may finish.
-    components.leadership.end();
     watches.abort();
     ticks.abort();
-    if let Some(election) = election {
-        election.abort();
-        let leader = &config.leader;
-        let release = Elector::release(&api, &leader.namespace, &leader.name, &identity);
-        let _ = runtime.block_on(async { tokio::time::timeout(SHUTDOWN_TIMEOUT, release).await });
-    }
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     Ok(())
 }
 
-fn policy(config: &ExtenderConfig) -> CachePolicy {
+fn policy(config: &EngineConfig) -> CachePolicy {
     CachePolicy {
         nodes: config.nodes,
         reports: config.reports,
     }
-}
-
-/// The identity of this extender in the lease, unique even for two extenders on one host.
-fn identity(config: &ExtenderConfig) -> String {
-    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = config.leader.identity.clone();
-    let name = name.or_else(|| host().map(|name| name.trim().to_owned()));
-    format!(
-        "{}_{:08x}",
-        name.unwrap_or_default(),
-        pinfold_apiserver::random() >> 32
-    )
 }
 
 fn bind(address: SocketAddr, field: &'static str) -> Result<TcpListener, SchedulerError> {
@@ -193,9 +159,9 @@ fn bind(address: SocketAddr, field: &'static str) -> Result<TcpListener, Schedul
 }
 
 fn reload(
-    current: &mut ExtenderConfig,
-    reread: &dyn Fn() -> Result<ExtenderConfig, String>,
-    extender: &Extender,
+    current: &mut EngineConfig,
+    reread: &dyn Fn() -> Result<EngineConfig, String>,
+    engine: &Engine,
 ) {
     let new = match reread() {
         Ok(new) => new,
@@ -211,8 +177,8 @@ fn reload(
             "configuration change needs a restart"
         );
     }
-    extender.set_weights(new.weights.clone());
-    extender.cache().set_policy(policy(&new), Instant::now());
+    engine.set_weights(new.weights.clone());
+    engine.cache().set_policy(policy(&new), Instant::now());
     // Fields that need a restart keep their values, so that they are named again at the next reload.
     current.weights = new.weights;
     current.nodes = new.nodes;
@@ -224,29 +190,17 @@ fn reload(
 #[derive(Clone)]
 struct Components {
     cache: Arc<Mutex<Cache>>,
-    leadership: Arc<Leadership>,
+    session: Arc<Session>,
     metrics: Arc<Metrics>,
 }
 
 impl Components {
-    fn elect(&self, api: &ApiClient, config: &ExtenderConfig, identity: &str) -> JoinHandle<()> {
-        let leader = &config.leader;
-        let elector = Elector::new(api.clone(), &leader.namespace, &leader.name, identity);
-        let leadership = self.leadership.clone();
-        tokio::spawn(async move {
-            let on_error = |error: &pinfold_apiserver::ApiError| {
-                tracing::warn!(%error, "lease request failed");
-            };
-            elector.run(&leadership, on_error).await;
-        })
-    }
-
     /// Starts the task that writes warnings about pods as Events.
-    fn events(&self, api: &ApiClient, identity: &str) -> EventQueue {
+    fn events(&self, api: &ApiClient) -> EventQueue {
         let events = EventQueue::default();
         let reporter = EventReporter {
             component: "pinfold-scheduler",
-            instance: identity.to_owned(),
+            instance: host_name(),
         };
         let on_outcome = |outcome| match outcome {
             EventOutcome::Rejected(error) => tracing::warn!(%error, "API server rejected an event"),
@@ -266,9 +220,8 @@ impl Components {
         events
     }
 
-    /// Runs the reflectors. Pods are watched by the leader alone. Each term starts with a new list of pods, after the
-    /// lists of reports: it contains every pod that the previous leader bound, and pods that only a report lists are
-    /// known to be deleted.
+    /// Runs the reflectors. Each session of a kube-scheduler starts with a new list of pods, after the lists of reports:
+    /// it contains every pod that another one bound before, and pods that only a report lists are known to be deleted.
     async fn watch(self, api: ApiClient) {
         let [nodes, pods, reports, numas] = watch_targets();
         let [of_nodes, _, of_reports, of_numas] = self.stores();
@@ -276,27 +229,21 @@ impl Components {
         tokio::spawn(Reflector::new(api.clone(), nodes, of_nodes, backoff()).run());
         tokio::spawn(Reflector::new(api.clone(), reports, of_reports, backoff()).run());
         tokio::spawn(Reflector::new(api.clone(), numas, of_numas, backoff()).run());
-        let mut term: Option<(Instant, JoinHandle<()>)> = None;
+        while !self.all_but_pods_listed() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let mut current: Option<(Option<Instant>, JoinHandle<()>)> = None;
         loop {
-            let since = self.leadership.leader_since(Instant::now());
-            let ready = self.all_but_pods_listed();
-            if since.is_some() && since != term.as_ref().map(|(since, _)| *since) && ready {
-                if let Some((_, before)) = term.take() {
+            let session = self.session.since();
+            if current.as_ref().is_none_or(|(of, _)| *of != session) {
+                if let Some((_, before)) = current.take() {
                     before.abort();
                 }
                 let [_, of_pods, _, _] = self.stores();
                 let reflector = Reflector::new(api.clone(), pods.clone(), of_pods, backoff());
-                let task = tokio::spawn(reflector.run());
-                term = since.map(|since| (since, task));
-                tracing::info!("leading");
+                current = Some((session, tokio::spawn(reflector.run())));
             }
-            if since.is_none()
-                && let Some((_, before)) = term.take()
-            {
-                before.abort();
-                tracing::warn!("leadership lost");
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -312,30 +259,46 @@ impl Components {
     }
 }
 
-/// Every second: updates the cache, logs its problems, sends warnings about pods, requeues pods that fit now.
-async fn tick(server: Arc<ExtenderServer>, events: EventQueue) {
+/// The name of this machine, for events.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    name.map(|name| name.trim().to_owned()).unwrap_or_default()
+}
+
+/// Finds rejected pods that fit now. Every second: updates the cache, logs its problems, sends warnings about pods.
+async fn tick(server: Arc<EngineServer>, events: EventQueue) {
+    let mut ticked = Instant::now();
     loop {
-        tokio::time::sleep(TICK).await;
+        tokio::time::sleep(REQUEUE_INTERVAL).await;
         let now = Instant::now();
-        let (problems, warnings, requeues) = {
-            let mut cache = server.extender.cache();
-            cache.tick(now);
+        let (problems, warnings, requeues) = tokio::task::block_in_place(|| {
+            let mut cache = server.engine.cache();
+            if now.saturating_duration_since(ticked) >= TICK {
+                ticked = now;
+                cache.tick(now);
+            }
             let changed = cache.take_changed();
-            let requeues = server.rejected_pods.requeues(&mut cache, changed, now);
+            let rejected_pods = &server.engine.rejected_pods;
+            let requeues = rejected_pods.requeues(&mut cache, changed, now);
             (cache.take_problems(), cache.take_warnings(), requeues)
-        };
+        });
         for problem in problems {
             let kind = problem.kind.name();
             server.metrics.count(&catalogue::PROBLEMS, &[kind]);
             log_problem(&problem);
         }
-        if server.leadership.leader_since(now).is_none() {
+        // Of several engines, the one whose kube-scheduler schedules writes events.
+        if server.session.since().is_none() {
             continue;
         }
         for warning in warnings {
             events.warn(warning);
         }
-        requeue_pods(&server, requeues).await;
+        if !requeues.is_empty() {
+            let more = u64::try_from(requeues.len()).unwrap_or(u64::MAX);
+            server.metrics.add(&catalogue::REQUEUED_PODS, &[], more);
+            server.requeue(requeues);
+        }
     }
 }
 
@@ -357,31 +320,6 @@ fn log_problem(problem: &CacheProblem) {
         }
         ProblemKind::BindingTimedOut => {
             tracing::warn!(pod = object, details = message, "binding timed out");
-        }
-    }
-}
-
-/// Requeues pods. After the first failed request the others are retried at the next tick.
-async fn requeue_pods(server: &ExtenderServer, requeues: Vec<Requeue>) {
-    let mut unreachable = false;
-    for requeue in requeues {
-        if unreachable {
-            server.rejected_pods.retry(requeue);
-            continue;
-        }
-        let patched = requeue.patch_pod(&server.api).await;
-        let (pod, node) = (requeue.info.full_name(), &requeue.node);
-        match patched {
-            Ok(patched) => {
-                tracing::info!(pod, %node, "pod fits now, requeued");
-                let more = u64::from(patched);
-                server.metrics.add(&catalogue::REQUEUED_PODS, &[], more);
-            }
-            Err(error) => {
-                tracing::warn!(pod, %node, %error, "requeueing a pod failed");
-                server.rejected_pods.retry(requeue);
-                unreachable = true;
-            }
         }
     }
 }

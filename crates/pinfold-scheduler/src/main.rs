@@ -1,13 +1,13 @@
-//! `pinfold-scheduler`: the scheduler extender of a cluster.
+//! `pinfold-scheduler`: the engine beside kube-scheduler.
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 use pinfold_daemon::program::{self, DaemonArgs};
-use pinfold_scheduler::config::ExtenderConfig;
+use pinfold_scheduler::config::EngineConfig;
 use pinfold_scheduler::daemon;
 
-/// Runs the scheduler extender: filters and scores nodes for kube-scheduler, and binds pods
+/// Runs the engine of kube-scheduler's plugin Pinfold: evaluates pods on all nodes, and reserves them
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -16,7 +16,7 @@ use pinfold_scheduler::daemon;
     pinfold-scheduler --config /etc/pinfold/scheduler.yaml\n  \
     pinfold-scheduler --config scheduler.yaml --check-config\n\n\
     SIGTERM and SIGINT stop it, SIGHUP makes it read weights, nodes and reports again.\n\
-    docs/scheduler.md says how kube-scheduler is configured for it.\n\
+    docs/scheduler.md says how kube-scheduler is built and configured for it.\n\
     Exit codes: 0 stopped, 2 invalid configuration, 3 environment."
 )]
 struct Args {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     program::run(
         Args::command(),
         &args.daemon,
-        ExtenderConfig::read,
+        EngineConfig::read,
         daemon::run,
     )
 }

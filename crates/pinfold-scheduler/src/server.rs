@@ -1,218 +1,409 @@
-//! [`ExtenderServer`]: serves the extender's verbs over HTTP or HTTPS. Only the leader serves them, after all lists.
+//! [`EngineServer`]: serves the calls of kube-scheduler's plugin on a unix socket.
 
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pinfold_apiserver::ApiClient;
+use kubelet_api::unix::PeerLimits;
+use pinfold_core::name::{NodeName, PodUid};
 use pinfold_daemon::Metrics;
-use pinfold_daemon::http::{
-    DaemonStatus, Handler, Health, HttpLimits, HttpRequest, HttpResponse, Method, StatusCode,
-};
-use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tonic::{Code, Request, Response, Status};
 
-use crate::cache::ReportedDialect;
-use crate::extender::bind::BindOutcome;
-use crate::extender::filter::FilterSummary;
-use crate::extender::{BadRequest, Extender};
-use crate::leader::Leadership;
+use crate::engine::filter::NodeVerdict;
+use crate::engine::pre_filter::PreFilterAnswer;
+use crate::engine::session::{NoSession, Session};
+use crate::engine::wire::{
+    ConnectReply, ConnectRequest, EngineCalls, FilterNodeReply, FilterNodeRequest, PreFilterReply,
+    PreFilterRequest, RequeuesReply, RequeuesRequest, ReserveReply, ReserveRequest, UnreserveReply,
+    UnreserveRequest, VERSION, WireRejection,
+};
+use crate::engine::{BadRequest, Engine};
 use crate::metrics::catalogue;
-use crate::requeue::RejectedPods;
 
-/// The limits of the server. Without `nodeCacheCapable` a request contains thousands of nodes.
-pub const LIMITS: HttpLimits = HttpLimits {
-    connections: 64,
-    header_bytes: 16 << 10,
-    body_bytes: 32 << 20,
-    request_timeout: Duration::from_secs(60),
-    connection_lifetime: Duration::from_secs(600),
-};
+mod health;
 
-/// Serves requests of kube-scheduler.
-pub struct ExtenderServer {
-    /// Decides about the requests.
-    pub extender: Arc<Extender>,
-    /// The client that sends bindings.
-    pub api: ApiClient,
-    /// Whether this extender is the leader.
-    pub leadership: Arc<Leadership>,
-    /// Pods that every node rejected.
-    pub rejected_pods: Arc<RejectedPods>,
+/// Connections and calls of the plugin: it uses one connection, and one call per thread of kube-scheduler.
+const CONNECTIONS: usize = 8;
+const CALLS: usize = 256;
+/// The most pods of a request: more than a node can have, and more than kube-scheduler binds at a time.
+const MAX_PODS: usize = 10_000;
+/// How long a new session waits for the list of all pods, and how often it looks for it.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+const LIST_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a call for pods to requeue waits for some.
+const REQUEUES_WAIT: Duration = Duration::from_secs(20);
+
+/// The limits of connections and calls, for the user that this process has.
+#[must_use]
+pub fn limits() -> PeerLimits {
+    PeerLimits {
+        user: rustix::process::geteuid().as_raw(),
+        connections: CONNECTIONS,
+        calls: CALLS,
+    }
+}
+
+/// Serves the calls of the plugin.
+pub struct EngineServer {
+    /// Decides about the calls.
+    pub engine: Engine,
+    /// The kube-scheduler whose calls are served.
+    pub session: Arc<Session>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// The runtime that bindings run on.
-    pub handle: Handle,
+    /// Makes generations of node names different from those of an engine before.
+    instance: u64,
+    /// Pods that the plugin has not fetched yet.
+    requeues: Mutex<VecDeque<PodUid>>,
+    new_requeues: Notify,
+    /// The latest answer to a readiness probe, for probes while the cache is locked.
+    readiness: Mutex<Vec<String>>,
 }
 
-const JSON: &str = "application/json";
-
-impl ExtenderServer {
-    /// Why requests cannot be served now; empty if they can.
-    fn not_ready_reasons(&self) -> Vec<String> {
-        let cache = self.extender.cache();
-        let mut reasons: Vec<String> = cache
-            .listed()
-            .missing()
-            .into_iter()
-            .map(|resource| format!("{resource} not listed yet"))
-            .collect();
-        let listed = cache.pods_listed_at();
-        drop(cache);
-        match self.leadership.leader_since(Instant::now()) {
-            None => reasons.push("not the leader".to_owned()),
-            Some(since) if listed.is_none_or(|listed| listed < since) => {
-                reasons.push("pods not listed since becoming the leader".to_owned());
-            }
-            Some(_) => {}
+impl EngineServer {
+    /// A server of an engine.
+    #[must_use]
+    pub fn new(engine: Engine, session: Arc<Session>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            engine,
+            session,
+            metrics,
+            instance: pinfold_apiserver::random(),
+            requeues: Mutex::default(),
+            new_requeues: Notify::new(),
+            readiness: Mutex::new(vec!["nothing listed yet".to_owned()]),
         }
-        reasons
     }
 
-    fn route(&self, request: &HttpRequest) -> HttpResponse {
+    /// Queues pods for the next call of the plugin that fetches them.
+    pub fn requeue(&self, pods: Vec<PodUid>) {
+        let mut queue = self.requeues.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.extend(pods);
+        drop(queue);
+        self.new_requeues.notify_one();
+    }
+
+    fn take_requeues(&self) -> Vec<String> {
+        let mut queue = self.requeues.lock().unwrap_or_else(PoisonError::into_inner);
+        let some = queue.len().min(MAX_PODS);
+        queue.drain(..some).map(|uid| uid.to_string()).collect()
+    }
+
+    /// Fails until all resources were listed, pods since the session started.
+    fn check_listed(&self) -> Result<(), Status> {
+        let cache = self.engine.cache();
+        let mut missing: Vec<&str> = cache.listed().missing();
+        let (since, listed) = (self.session.since(), cache.pods_listed_at());
+        if missing.is_empty() && since > listed {
+            missing.push("pods since kube-scheduler connected");
+        }
+        match missing.as_slice() {
+            [] => Ok(()),
+            missing => Err(Status::unavailable(format!(
+                "the engine has not listed {} yet",
+                missing.join(", ")
+            ))),
+        }
+    }
+
+    /// Runs a call that may take the lock of the cache, and measures it.
+    fn call<T>(
+        &self,
+        name: &'static str,
+        scheduler: u64,
+        run: impl FnOnce() -> Result<T, Status>,
+    ) -> Result<Response<T>, Status> {
         let start = Instant::now();
-        let path = request.path.trim_start_matches('/');
-        let verb = ["filter", "prioritize", "preempt", "bind"]
-            .into_iter()
-            .find(|verb| {
-                path == *verb
-                    || path
-                        .strip_suffix(verb)
-                        .is_some_and(|rest| rest.ends_with('/'))
-            });
-        let Some(verb) = verb else {
-            let message = "only /filter, /prioritize, /preempt and /bind";
-            return self.error_response(StatusCode::NOT_FOUND, message);
-        };
-        if request.method != Method::POST {
-            return self.error_response(StatusCode::METHOD_NOT_ALLOWED, "only POST");
-        }
-        let reasons = self.not_ready_reasons();
-        if !reasons.is_empty() {
-            return self.error_response(StatusCode::SERVICE_UNAVAILABLE, &reasons.join("; "));
-        }
-        let result = match verb {
-            "filter" => self.filter(&request.body),
-            "prioritize" => self.extender.prioritize(&request.body),
-            "preempt" => self.extender.preempt(&request.body),
-            _ => self.bind(&request.body),
-        };
+        let checked = self.session.check(scheduler).map_err(Status::from);
+        let result = tokio::task::block_in_place(|| {
+            checked
+                .and_then(|()| self.check_listed())
+                .and_then(|()| run())
+        });
         let seconds = start.elapsed().as_secs_f64();
-        self.metrics.observe(&catalogue::REQUESTS, &[verb], seconds);
-        match result {
-            Ok(body) => HttpResponse {
-                status: StatusCode::OK,
-                content_type: JSON,
-                body,
-            },
-            Err(error) => {
-                self.metrics.count(&catalogue::BAD_REQUESTS, &[verb]);
-                tracing::warn!(verb, %error, "bad request");
-                self.error_response(StatusCode::BAD_REQUEST, &error.to_string())
-            }
-        }
+        self.metrics.observe(&catalogue::CALLS, &[name], seconds);
+        self.counted(name, result).map(Response::new)
     }
 
-    fn filter(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
+    fn counted<T>(&self, name: &'static str, result: Result<T, Status>) -> Result<T, Status> {
+        if let Err(status) = &result {
+            let code = code_name(status.code());
+            self.metrics.count(&catalogue::FAILED_CALLS, &[name, code]);
+            if status.code() == Code::InvalidArgument {
+                tracing::warn!(call = name, error = status.message(), "bad request");
+            }
+        }
+        result
+    }
+
+    fn start_session(&self, request: &ConnectRequest) -> Result<ConnectReply, Status> {
+        if request.version != VERSION {
+            return Err(Status::failed_precondition(format!(
+                "the plugin has protocol version {}, the engine {VERSION}: use both of one release",
+                request.version
+            )));
+        }
+        if request.reservations.len() > MAX_PODS {
+            return Err(too_many("reservations"));
+        }
+        let now = Instant::now();
+        if self.session.connect(request.scheduler, now) {
+            self.metrics.count(&catalogue::SESSIONS, &[]);
+            tracing::info!("kube-scheduler connected");
+            self.take_requeues();
+            self.engine.start_session(now);
+        }
+        self.check_listed()?;
+        let mut held = Vec::new();
+        for reservation in &request.reservations {
+            // A pod without an object was deleted meanwhile.
+            if let Some(info) = self.engine.pod_info(reservation.pod.as_ref())? {
+                held.push((info, node_name(&reservation.node)?));
+            }
+        }
+        self.engine.restore(&held, now);
+        Ok(ConnectReply {
+            version: VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            checks_all_pods: self.engine.cache().has_koordinator_nodes(),
+        })
+    }
+
+    fn evaluate(&self, request: &PreFilterRequest) -> Result<PreFilterReply, Status> {
         let start = Instant::now();
-        let (response, outcome) = self.extender.filter(body)?;
-        let FilterSummary {
-            info,
-            nodes,
+        let Some(info) = self.engine.pod_info(request.pod.as_ref())? else {
+            return Ok(PreFilterReply {
+                unknown_pod: true,
+                ..PreFilterReply::default()
+            });
+        };
+        let weights = self.engine.weights();
+        let (answer, checks_all_pods) = {
+            let mut cache = self.engine.cache();
+            let answer = cache.pre_filter(&info, &weights);
+            (answer, cache.has_koordinator_nodes())
+        };
+        let PreFilterAnswer {
+            fitting,
+            scores,
             rejections,
-            passed,
-        } = outcome;
-        for (reason, count) in rejections {
+        } = answer;
+        for group in &rejections {
+            let count = u64::try_from(group.nodes.count()).unwrap_or(u64::MAX);
+            let reason = group.class.name();
             self.metrics.add(&catalogue::REJECTIONS, &[reason], count);
         }
-        if let Some(info) = info {
-            let name = info.full_name();
-            tracing::debug!(pod = name, nodes, passed, "filtered");
-            match passed {
-                0 if nodes > 0 => self.rejected_pods.add(info, start),
-                _ => self.rejected_pods.remove(info.uid()),
-            }
-        }
-        Ok(response)
+        tracing::debug!(pod = info.full_name(), fits = scores.len(), "evaluated");
+        let names = &fitting.names;
+        let nodes_generation = names.generation.wrapping_add(self.instance);
+        let reply = PreFilterReply {
+            unknown_pod: false,
+            nodes_generation,
+            nodes: match nodes_generation == request.nodes_generation {
+                true => Vec::new(),
+                false => names.names.iter().map(ToString::to_string).collect(),
+            },
+            fits: fitting.fits.as_bytes().to_vec(),
+            scores,
+            rejections: rejections
+                .into_iter()
+                .map(|group| WireRejection {
+                    reason: group.reason,
+                    kind: group.class.kind().into(),
+                    nodes: group.nodes.as_bytes().to_vec(),
+                })
+                .collect(),
+            checks_all_pods,
+        };
+        self.engine.rejected_pods.add(info, fitting, start);
+        Ok(reply)
     }
 
-    fn bind(&self, body: &[u8]) -> Result<Vec<u8>, BadRequest> {
-        let outcome = self.handle.block_on(self.extender.bind(body, &self.api))?;
-        let BindOutcome {
-            response,
-            pod,
-            node,
-            error,
-        } = outcome;
-        let result = error.as_ref().map_or("bound", |error| error.name());
-        self.metrics.count(&catalogue::BINDINGS, &[result]);
-        match error {
-            None => tracing::info!(pod, node, "bound"),
-            Some(error) => tracing::warn!(pod, node, %error, "binding failed"),
+    fn evaluate_changed(&self, request: &FilterNodeRequest) -> Result<FilterNodeReply, Status> {
+        if request.added.len() > MAX_PODS || request.removed.len() > MAX_PODS {
+            return Err(too_many("added and removed pods"));
         }
-        Ok(response)
+        const UNKNOWN: FilterNodeReply = FilterNodeReply {
+            unknown_pod: true,
+            rejection: None,
+        };
+        let Some(info) = self.engine.pod_info(request.pod.as_ref())? else {
+            return Ok(UNKNOWN);
+        };
+        let mut added = Vec::new();
+        for pod in &request.added {
+            match self.engine.pod_info(Some(pod))? {
+                Some(pod) => added.push(pod),
+                None => return Ok(UNKNOWN),
+            }
+        }
+        let node = node_name(&request.node)?;
+        let removed = request.removed.iter().map(|uid| uid.as_str().into());
+        let removed: BTreeSet<PodUid> = removed.collect();
+        let cache = self.engine.cache();
+        let verdict = cache.filter_changed(&info, &node, &added, &removed, Instant::now());
+        if removed.is_empty() && verdict != NodeVerdict::Fits {
+            // A nominated pod has priority there: the next change of the node may end that.
+            self.engine.rejected_pods.reject(info.uid(), &node);
+        }
+        Ok(FilterNodeReply {
+            unknown_pod: false,
+            rejection: match verdict {
+                NodeVerdict::Fits => None,
+                NodeVerdict::Rejected(class, reason) => Some(WireRejection {
+                    reason,
+                    kind: class.kind().into(),
+                    nodes: Vec::new(),
+                }),
+            },
+        })
+    }
+
+    fn reserve_pod(&self, request: &ReserveRequest) -> Result<ReserveReply, Status> {
+        let mut reply = ReserveReply::default();
+        let Some(info) = self.engine.pod_info(request.pod.as_ref())? else {
+            reply.unknown_pod = true;
+            return Ok(reply);
+        };
+        let node = node_name(&request.node)?;
+        let result = match self.engine.reserve(&info, &node, Instant::now()) {
+            Ok(annotations) => {
+                reply.annotations = annotations;
+                "reserved"
+            }
+            Err(error) => {
+                reply.rejection = error.to_string();
+                "rejected"
+            }
+        };
+        self.metrics.count(&catalogue::RESERVED_PODS, &[result]);
+        tracing::debug!(pod = info.full_name(), %node, result, "reserve");
+        Ok(reply)
     }
 }
 
-impl Handler for ExtenderServer {
-    fn handle(&self, request: &HttpRequest) -> HttpResponse {
-        self.route(request)
+impl EngineCalls for Arc<EngineServer> {
+    async fn connect(
+        &self,
+        request: Request<ConnectRequest>,
+    ) -> Result<Response<ConnectReply>, Status> {
+        let request = request.into_inner();
+        let end = Instant::now() + CONNECT_WAIT;
+        let result = loop {
+            let result = tokio::task::block_in_place(|| self.start_session(&request));
+            let is_early = |status: &Status| status.code() == Code::Unavailable;
+            if !result.as_ref().is_err_and(is_early) || Instant::now() >= end {
+                break result;
+            }
+            tokio::time::sleep(LIST_INTERVAL).await;
+        };
+        self.counted("Connect", result).map(Response::new)
     }
 
-    fn error_response(&self, status: StatusCode, message: &str) -> HttpResponse {
-        let body = serde_json::json!({ "Error": message });
-        HttpResponse {
-            status,
-            content_type: JSON,
-            body: body.to_string().into_bytes(),
-        }
+    async fn pre_filter(
+        &self,
+        request: Request<PreFilterRequest>,
+    ) -> Result<Response<PreFilterReply>, Status> {
+        let request = request.into_inner();
+        self.call("PreFilter", request.scheduler, || self.evaluate(&request))
+    }
+
+    async fn filter_node(
+        &self,
+        request: Request<FilterNodeRequest>,
+    ) -> Result<Response<FilterNodeReply>, Status> {
+        let request = request.into_inner();
+        self.call("FilterNode", request.scheduler, || {
+            self.evaluate_changed(&request)
+        })
+    }
+
+    async fn reserve(
+        &self,
+        request: Request<ReserveRequest>,
+    ) -> Result<Response<ReserveReply>, Status> {
+        let request = request.into_inner();
+        self.call("Reserve", request.scheduler, || self.reserve_pod(&request))
+    }
+
+    async fn unreserve(
+        &self,
+        request: Request<UnreserveRequest>,
+    ) -> Result<Response<UnreserveReply>, Status> {
+        let UnreserveRequest {
+            scheduler,
+            uid,
+            maybe_bound,
+        } = request.into_inner();
+        self.call("Unreserve", scheduler, || {
+            let uid = uid.as_str().into();
+            self.engine.unreserve(&uid, maybe_bound, Instant::now());
+            Ok(UnreserveReply {})
+        })
+    }
+
+    async fn requeues(
+        &self,
+        request: Request<RequeuesRequest>,
+    ) -> Result<Response<RequeuesReply>, Status> {
+        let RequeuesRequest { scheduler } = request.into_inner();
+        self.session.check(scheduler)?;
+        let end = Instant::now() + REQUEUES_WAIT;
+        let pods = loop {
+            let pods = self.take_requeues();
+            let left = end.saturating_duration_since(Instant::now());
+            if !pods.is_empty() || left.is_zero() {
+                break pods;
+            }
+            let _ = tokio::time::timeout(left, self.new_requeues.notified()).await;
+        };
+        // Another kube-scheduler fetches its own.
+        self.session.check(scheduler)?;
+        let checks_all_pods =
+            tokio::task::block_in_place(|| self.engine.cache().has_koordinator_nodes());
+        Ok(Response::new(RequeuesReply {
+            pods,
+            checks_all_pods,
+        }))
     }
 }
 
-impl DaemonStatus for ExtenderServer {
-    fn health(&self) -> Health {
-        Health {
-            not_live: Vec::new(),
-            not_ready: self.not_ready_reasons(),
-        }
+/// Parses the name of a node.
+fn node_name(text: &str) -> Result<NodeName, Status> {
+    match !text.is_empty() && text.len() <= 253 {
+        true => Ok(text.into()),
+        false => Err(Status::invalid_argument("expected 1 to 253 bytes in node")),
     }
+}
 
-    fn update_gauges(&self, metrics: &Metrics) {
-        let now = Instant::now();
-        let cache = self.extender.cache();
-        metrics.clear(&catalogue::NODES);
-        for dialect in ReportedDialect::ALL {
-            for report in ["fresh", "stale", "missing"] {
-                metrics.set(&catalogue::NODES, &[dialect.name(), report], 0.0);
-            }
-        }
-        let mut misplaced = 0;
-        for (_, record) in cache.nodes() {
-            let report = match (record.dialect, record.stale) {
-                (ReportedDialect::Unknown, _) => "missing",
-                (_, true) => "stale",
-                (_, false) => "fresh",
-            };
-            metrics.add(&catalogue::NODES, &[record.dialect.name(), report], 1);
-            misplaced += record.misplaced.len();
-        }
-        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        metrics.set(&catalogue::MISPLACED_PODS, &[], number(misplaced));
-        let (bound, pending) = cache.count_pods();
-        metrics.set(&catalogue::PODS, &["bound"], number(bound));
-        metrics.set(&catalogue::PODS, &["pending"], number(pending));
-        let (mut binding, mut bound, mut oldest) = (0, 0, 0.0_f64);
-        for (_, reservation) in cache.reservations() {
-            match reservation.bound {
-                true => bound += 1,
-                false => binding += 1,
-            }
-            let age = now.saturating_duration_since(reservation.since);
-            oldest = oldest.max(age.as_secs_f64());
-        }
-        drop(cache);
-        metrics.set(&catalogue::RESERVATIONS, &["binding"], number(binding));
-        metrics.set(&catalogue::RESERVATIONS, &["bound"], number(bound));
-        metrics.set(&catalogue::OLDEST_RESERVATION, &[], oldest);
-        let leads = self.leadership.leader_since(now).is_some();
-        metrics.set(&catalogue::LEADER, &[], f64::from(u8::from(leads)));
+fn too_many(what: &str) -> Status {
+    Status::invalid_argument(format!("expected at most {MAX_PODS} {what}"))
+}
+
+impl From<BadRequest> for Status {
+    fn from(error: BadRequest) -> Self {
+        Status::invalid_argument(error.to_string())
+    }
+}
+
+impl From<NoSession> for Status {
+    fn from(error: NoSession) -> Self {
+        let code = match error {
+            NoSession::NotConnected => Code::FailedPrecondition,
+            NoSession::Replaced => Code::Aborted,
+        };
+        Status::new(code, error.to_string())
+    }
+}
+
+/// The label value of a status code.
+fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::InvalidArgument => "InvalidArgument",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::Unavailable => "Unavailable",
+        _ => "Other",
     }
 }

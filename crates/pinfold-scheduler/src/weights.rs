@@ -17,8 +17,8 @@ use pinfold_core::ledger::Ledger;
 use pinfold_core::node_set::NodeSet;
 use serde::Serialize;
 
-/// The highest score of kube-scheduler's extender protocol.
-pub const MAX_SCORE: i64 = 10;
+/// The highest score of a plugin of kube-scheduler.
+pub const MAX_SCORE: i64 = 100;
 
 /// The weights of the parts of a score, from 0 to 100, and the preference for full or empty nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,7 +79,7 @@ impl Weights {
                 }
             }
         }
-        (mean.value() * MAX_SCORE + 50) / 100
+        mean.value()
     }
 
     fn add_kubelet_parts(&self, ledger: &Ledger, fit: &Fit, mean: &mut WeightedMean) {

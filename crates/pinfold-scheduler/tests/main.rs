@@ -1,6 +1,6 @@
 //! All integration tests, in one program.
 
 mod documentation;
-#[path = "extender/main.rs"]
-mod extender;
+#[path = "engine/main.rs"]
+mod engine;
 mod program;

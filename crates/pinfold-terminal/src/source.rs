@@ -43,10 +43,14 @@ impl Source {
         }
     }
 
-    /// Whether there is nothing but blank lines.
+    /// Whether there is nothing but blank lines, comments and separators of documents.
     #[must_use]
     pub fn is_blank(&self) -> bool {
-        self.bytes.iter().all(u8::is_ascii_whitespace)
+        let mut lines = self.bytes.split(|byte| *byte == b'\n');
+        lines.all(|line| {
+            let line = line.trim_ascii();
+            line.starts_with(b"#") || matches!(line, b"" | b"---" | b"..." | b"null")
+        })
     }
 
     /// A failure with one paragraph per finding.

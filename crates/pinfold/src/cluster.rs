@@ -20,7 +20,6 @@ use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
 use pinfold_kube::objects::ClusterObjects;
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::scheduling_constraints::NodeConstraints;
 use pinfold_kube::volcano::{self, Numatopology};
 use pinfold_render::explain;
 use pinfold_render::text::count;
@@ -28,18 +27,15 @@ use pinfold_terminal::scheduler_config::SchedulerConfig;
 use pinfold_terminal::{Failure, Source, WarningCap, object_files};
 
 use crate::args::{ClusterArgs, NodeArgs, THIS};
-use crate::commands::simulate::cluster::rejected;
 use crate::node::{NodeFiles, SimulatedNode};
 use crate::output::{drop_default_namespace, remark};
 
 mod place;
+pub(crate) mod rejections;
 mod status;
 
 pub(crate) use place::{NodeReason, NotPlaced};
 pub(crate) use status::RejectedStatus;
-
-/// The most errors that are reported about the objects of a file.
-const MAX_ERRORS: usize = 50;
 
 /// The nodes of a cluster, and who decides about their pods.
 pub(crate) struct SimulatedCluster {
@@ -77,31 +73,8 @@ impl ClusterFiles {
             Some(path) => SchedulerConfig::read(path, node.decider.decider)?,
             None => SchedulerConfig::default(),
         };
-        let mut objects = ClusterObjects::default();
-        let mut sources = Vec::new();
         let mut warned = WarningCap::new(remark);
-        for path in &args.nodes {
-            let mut errors = Diagnostics(Vec::new());
-            let files = object_files::read(path, &mut |source, document| {
-                match objects.add_object(document) {
-                    Ok(warnings) => warned.add_all(source, &warnings),
-                    Err(Diagnostics(found)) => errors.0.extend(found),
-                }
-                match errors.0.len() < MAX_ERRORS {
-                    true => Ok(()),
-                    false => Err(source.failure(&errors)),
-                }
-            })?;
-            if let (Some(source), false) = (files.first(), errors.0.is_empty()) {
-                return Err(source.failure(&errors));
-            }
-            sources.extend(files);
-        }
-        objects.pods.retain(|pod| !pod.constraints.finished);
-        if let Some(source) = sources.first() {
-            let checked = objects.check_uids(&source.name);
-            checked.map_err(|findings| source.failure(&findings))?;
-        }
+        let (mut objects, sources) = object_files::read_cluster(&args.nodes, &mut warned)?;
         if objects.without_pods.total() > 0 {
             remark(&format!("ignored {}", objects.without_pods));
         }
@@ -169,7 +142,6 @@ impl ClusterFiles {
             dialects: BTreeSet::new(),
             sums: BTreeMap::new(),
             pods: ClusterPods::new(self.objects.namespaces.clone()),
-            has_objects: !self.sources.is_empty(),
             counted: 0,
         };
         for found in self.objects.nodes_with_sources() {
@@ -241,7 +213,7 @@ impl SimulatedCluster {
             self.names.insert(ask.uid().clone(), pod.pod.name.clone());
             let placed = self.place(pod, &AdmissionRequest::of(pod), &ask);
             if let Err(NotPlaced::NoNode(rejections)) = placed {
-                let why = rejected(&rejections);
+                let why = rejections::text(&rejections);
                 warned.add("does not run", || {
                     format!("{} does not run: {why}", pod.pod.name)
                 });
@@ -282,6 +254,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
         allocatable: ResourceList::new(),
         unschedulable: false,
         taints: Vec::new(),
+        is_known: false,
         at: None,
     }
 }
@@ -300,8 +273,6 @@ struct ClusterBuilder<'a> {
     dialects: BTreeSet<DialectName>,
     sums: BTreeMap<NodeName, AdmissionNode>,
     pods: ClusterPods,
-    /// Whether the nodes have objects with labels and taints.
-    has_objects: bool,
     /// The kubelets whose reports count CPUs instead of listing them.
     counted: usize,
 }
@@ -331,8 +302,7 @@ impl ClusterBuilder<'_> {
 
     /// The constraints of a node, and the requests and host ports of its pods.
     fn sums_of(&mut self, found: &NodeSources<'_>, member: &ClusterNode) -> AdmissionNode {
-        let constraints = self.has_objects.then(|| NodeConstraints::of(found.node));
-        let mut sums = AdmissionNode::new(constraints, member.allocatable().clone());
+        let mut sums = AdmissionNode::of(found.node, member.allocatable().clone());
         // The ledger of a kubelet like the machine has no pod that the kubelet rejects.
         let ledger = match (self.like, member.dialect()) {
             (Some(_), Dialect::Kubelet(ledger)) => Some(ledger.state().admitted_pods()),
@@ -425,10 +395,14 @@ fn kubelet_like(
     warned: &mut WarningCap,
 ) -> Result<ClusterNode, Failure> {
     let mut ledger = like.ledger();
+    let allocatable = Amounts::of(&sources.node.allocatable);
+    let mut sums = AdmissionNode::of(sources.node, allocatable.clone());
     for pod in &sources.pods {
         let admitted = ledger.admit(&Arc::new(pod.pod.clone()), &mut NoPreference);
         let admitted = admitted.map_err(|error| Failure::BadInput(error.to_string()))?;
-        if !admitted.decision.is_admitted() {
+        if admitted.decision.is_admitted() {
+            sums.add(&pod.pod.uid, &AdmissionRequest::of(pod));
+        } else {
             let reason = explain::one_line(&admitted.decision);
             let name = &sources.node.meta.name;
             warned.add("does not run", || {
@@ -436,10 +410,7 @@ fn kubelet_like(
             });
         }
     }
-    Ok(ClusterNode::kubelet(
-        ledger,
-        Amounts::of(&sources.node.allocatable),
-    ))
+    Ok(ClusterNode::kubelet(ledger, allocatable).with_used(sums.used().clone()))
 }
 
 /// The allocatable resources of a node on such a machine, as quantities.

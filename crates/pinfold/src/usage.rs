@@ -140,7 +140,7 @@ fn cpus(ledger: &Ledger) -> Option<ResourceUsage> {
         pool.remove(cpu);
         free.remove(cpu);
     }
-    if rules.full_cores_only() {
+    if (rules.cpu_options()).is_some_and(|options| options.full_pcpus_only) {
         for core in topology.cores() {
             if !core.cpus.is_subset(&free) {
                 free = &free - &core.cpus;

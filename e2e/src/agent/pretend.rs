@@ -15,14 +15,24 @@ mount --bind $machine/sys/devices/system/cpu /sys/devices/system/cpu &&
 mount --bind $machine/sys/devices/system/node /sys/devices/system/node &&
 mount --bind $machine/proc/cpuinfo /proc/cpuinfo && exec \"$@\"";
 
+/// The caches of every core, with their levels.
+const CORE_CACHES: [(&str, &str); 3] = [("Data", "1"), ("Instruction", "1"), ("Unified", "2")];
+
 /// A command that sees another machine.
 pub(crate) fn command(machine: &Path, program: &Path) -> Command {
-    let mut command = Command::new("unshare");
+    let mut command = Command::new(UNSHARE);
+    command.args(arguments(machine, program));
     command
-        .args(["-m", "sh", "-c", SCRIPT, "sh"])
-        .arg(machine)
-        .arg(program);
-    command
+}
+
+/// The program that such a command starts with.
+pub(crate) const UNSHARE: &str = "unshare";
+
+/// What follows it.
+pub(crate) fn arguments(machine: &Path, program: &Path) -> Vec<String> {
+    let mut arguments = ["-m", "sh", "-c", SCRIPT, "sh"].map(str::to_owned).to_vec();
+    arguments.extend([machine, program].map(|path| path.display().to_string()));
+    arguments
 }
 
 /// Writes the files of a machine as vectors describe it.
@@ -54,22 +64,32 @@ pub(crate) fn write(root: &Path, machine: &Value) -> Result<(), String> {
                     format!("{topology}/thread_siblings_list"),
                     threads.to_string(),
                 )?;
+                // lscpu reads masks.
+                file(format!("{topology}/thread_siblings"), mask(&threads))?;
+                let with = cores(machine).filter(|other| other["socket"] == core["socket"]);
+                file(format!("{topology}/core_siblings"), mask(&threads_of(with)))?;
                 if !core["uncore"].is_null() {
                     let cache = format!("{cpu}/cpu{thread}/cache/index3");
                     let with = cores(machine).filter(|other| other["uncore"] == core["uncore"]);
-                    let shared: CpuSet = with
-                        .flat_map(|core| list(&core["threads"]))
-                        .filter_map(cpu_id)
-                        .collect();
+                    let shared = threads_of(with);
                     file(format!("{cache}/level"), "3".to_owned())?;
                     file(format!("{cache}/type"), "Unified".to_owned())?;
                     file(format!("{cache}/id"), core["uncore"].to_string())?;
                     file(format!("{cache}/shared_cpu_list"), shared.to_string())?;
+                    file(format!("{cache}/shared_cpu_map"), mask(&shared))?;
+                    for (index, (kind, level)) in CORE_CACHES.iter().enumerate() {
+                        let cache = format!("{cpu}/cpu{thread}/cache/index{index}");
+                        file(format!("{cache}/level"), (*level).to_owned())?;
+                        file(format!("{cache}/type"), (*kind).to_owned())?;
+                        file(format!("{cache}/shared_cpu_list"), threads.to_string())?;
+                        file(format!("{cache}/shared_cpu_map"), mask(&threads))?;
+                    }
                 }
             }
         }
         let folder = format!("{node}/node{id}");
         file(format!("{folder}/cpulist"), cpus.to_string())?;
+        file(format!("{folder}/cpumap"), mask(&cpus))?;
         let kib = here["memory"].as_u64().unwrap_or(0) / 1024;
         let memory = format!("Node {id} MemTotal: {kib} kB\nNode {id} MemFree: {kib} kB");
         file(format!("{folder}/meminfo"), memory)?;
@@ -99,6 +119,24 @@ pub(crate) fn write(root: &Path, machine: &Value) -> Result<(), String> {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
+}
+
+/// The CPUs of these cores.
+fn threads_of<'a>(cores: impl Iterator<Item = &'a Value>) -> CpuSet {
+    let threads = cores.flat_map(|core| list(&core["threads"]));
+    threads.filter_map(cpu_id).collect()
+}
+
+/// A set as the kernel writes masks: words of 32 bits, the highest first.
+fn mask(cpus: &CpuSet) -> String {
+    let words = cpus.last().map_or(0, |cpu| cpu.get() / 32) + 1;
+    let word = |word: u32| {
+        let bits = cpus.iter().filter(|cpu| cpu.get() / 32 == word);
+        let bits = bits.fold(0_u32, |bits, cpu| bits | 1 << (cpu.get() % 32));
+        format!("{bits:08x}")
+    };
+    let words: Vec<String> = (0..words).rev().map(word).collect();
+    words.join(",")
 }
 
 fn cores(machine: &Value) -> impl Iterator<Item = &Value> {

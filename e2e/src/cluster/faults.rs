@@ -1,17 +1,17 @@
 //! What may go wrong in a cluster, and that no pod is rejected by a kubelet for it.
 
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Duration;
+use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::extender::Extender;
+use super::OurScheduler;
+use super::engine::Engine;
 use super::machines;
 use super::pods::{cpus, pod};
 use super::stage::{Stage, eventually};
 use super::stories::leave;
-use crate::control_plane::{Admin, Process, Queries, Scheduler};
+use crate::control_plane::{Process, Queries, Scheduler};
 use crate::report::{Report, equal};
 
 mod objects;
@@ -23,65 +23,67 @@ const CPUS: u32 = 3;
 const PODS_OF_A_NODE: usize = 4;
 
 /// Plays everything that may go wrong.
-pub(crate) fn run(report: &mut Report, stage: &mut Stage, extender: &mut Extender, ours: &str) {
+pub(crate) fn run(report: &mut Report, stage: &mut Stage, ours: &mut OurScheduler, program: &Path) {
+    let name = super::OURS;
     let mut check = |stage: &Stage, name: &str, outcome: Result<(), String>| {
         let cleared = stage.clear().and_then(|()| leave(stage));
         report.check(format_args!("cluster: {name}"), outcome.and(cleared));
     };
-    let outcome = killed(stage, extender, ours);
+    let outcome = killed(stage, &mut ours.engine, name);
     check(
         stage,
-        "an extender killed between decisions loses nothing",
+        "an engine killed between decisions loses nothing",
         outcome,
     );
-    let outcome = restarted(stage, ours);
+    let outcome = restarted(stage, name);
     check(stage, "a restarted API server loses nothing", outcome);
-    let outcome = gap(stage, extender, ours);
+    let outcome = gap(stage, &mut ours.engine, name);
     check(
         stage,
         "a gap in the watches is closed by a new list",
         outcome,
     );
-    let outcome = two(stage, extender, ours);
+    let outcome = two(stage, program);
     check(
         stage,
-        "of two extenders one decides, and the other takes over",
+        "of two kube-schedulers one schedules, the other takes over, and both engines are ready",
         outcome,
     );
-    let outcome = skewed(stage, extender, ours);
+    let outcome = hurried(stage, program);
     check(
         stage,
-        "an extender whose clock is an hour fast neither takes over early nor is taken over from",
+        "an engine whose clock is an hour fast decides as others do",
         outcome,
     );
-    let outcome = deleted(stage, ours);
+    let outcome = deleted(stage, name);
     check(
         stage,
         "a node that is deleted takes its reservations along",
         outcome,
     );
-    let outcome = objects::reports(stage, ours);
+    let outcome = objects::reports(stage, name);
     check(
         stage,
         "a node with a malformed report is logged, and the other nodes are used",
         outcome,
     );
-    let outcome = objects::annotations(stage, ours);
+    let outcome = objects::annotations(stage, name);
     check(
         stage,
         "a pod with malformed annotations is logged, and other pods are scheduled",
         outcome,
     );
-    let outcome = requests::without_certificate(stage, extender);
+    let outcome = requests::other_users(&ours.engine);
     check(
         stage,
-        "a client without a certificate is not heard",
+        "only the user of the engine can open its socket",
         outcome,
     );
-    let outcome = requests::malformed(stage, extender);
+    let outcome = Engine::start(&stage.plane, program, "calls")
+        .and_then(|engine| requests::malformed(&engine));
     check(
         stage,
-        "oversized and malformed requests are rejected with a reason",
+        "oversized and malformed calls are rejected with a reason",
         outcome,
     );
 }
@@ -138,7 +140,7 @@ fn run_all(stage: &Stage, count: usize) -> Result<(), String> {
     })
 }
 
-fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+fn killed(stage: &Stage, engine: &mut Engine, ours: &str) -> Result<(), String> {
     let nodes = nodes(stage, "killed", 6)?;
     let count = nodes.len() * PODS_OF_A_NODE;
     create(stage, ours, "killed", count)?;
@@ -151,7 +153,7 @@ fn killed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), Stri
             equal("bound", bound.count() >= share, true)
         })?;
         // SIGKILL at any moment, as in a crash.
-        extender.restart()?;
+        engine.restart()?;
     }
     run_all(stage, count)?;
     none_rejected(stage)
@@ -168,97 +170,71 @@ fn restarted(stage: &mut Stage, ours: &str) -> Result<(), String> {
     none_rejected(stage)
 }
 
-/// The extender sleeps while the server is new, its history is gone, and pods come and go.
-fn gap(stage: &mut Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+/// The engine sleeps while the server is new, its history is gone, and pods come and go.
+fn gap(stage: &mut Stage, engine: &mut Engine, ours: &str) -> Result<(), String> {
     let nodes = nodes(stage, "gap", 2)?;
     let count = nodes.len() * PODS_OF_A_NODE;
     create(stage, ours, "old", count)?;
     run_all(stage, count)?;
-    extender.process.signal("STOP")?;
+    engine.process.signal("STOP")?;
     stage.plane.kill_api_server();
     stage.plane.start_api_server()?;
     for number in 0..count {
         stage.delete(&format!("old-{number}"))?;
     }
     stage.plane.compact()?;
-    extender.process.signal("CONT")?;
+    engine.process.signal("CONT")?;
     create(stage, ours, "new", count)?;
     run_all(stage, count)?;
     none_rejected(stage)
 }
 
-fn two(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
+/// Two kube-schedulers of one name elect a leader, each beside an engine of its own.
+fn two(stage: &Stage, program: &Path) -> Result<(), String> {
+    const NAME: &str = "elected";
     nodes(stage, "two", 2)?;
-    let second = Extender::standby(&stage.plane, extender, "second")?;
-    let _scheduler = taken_over(stage, extender, &second, ours, PODS_OF_A_NODE)?;
-    drop(second);
-    extender.restart()?;
+    let start = |engine: &str| -> Result<(Engine, Process), String> {
+        let engine = Engine::start(&stage.plane, program, engine)?;
+        let scheduler = stage.plane.scheduler(&Scheduler {
+            name: NAME,
+            engine: Some(engine.socket.clone()),
+            queries: Queries::Unlimited,
+            elects: true,
+        })?;
+        Ok((engine, scheduler))
+    };
+    let (first, mut leader) = start("elected-first")?;
+    create(stage, NAME, "first", PODS_OF_A_NODE)?;
+    run_all(stage, PODS_OF_A_NODE)?;
+    let (second, _standby) = start("elected-second")?;
+    for engine in [&first, &second] {
+        let ready = matches!(engine.ask("/readyz"), Ok((200, _)));
+        equal("the engine is ready", ready, true)?;
+    }
+    create(stage, NAME, "second", PODS_OF_A_NODE / 2)?;
+    // As soon as pods may be reserved and not bound.
+    leader.kill();
+    drop(first);
+    create(stage, NAME, "third", PODS_OF_A_NODE / 2)?;
+    run_all(stage, 2 * PODS_OF_A_NODE)?;
     none_rejected(stage)
 }
 
-/// Pods wait for the second extender until the first is gone.
-fn taken_over(
-    stage: &Stage,
-    first: &mut Extender,
-    second: &Extender,
-    ours: &str,
-    half: usize,
-) -> Result<Process, String> {
-    let scheduler = stage.plane.scheduler(&Scheduler {
-        name: "by-the-second",
-        extender: Some(second.entry(&stage.plane)),
+/// Times of other machines are never compared with the engine's own.
+fn hurried(stage: &Stage, program: &Path) -> Result<(), String> {
+    const NAME: &str = "hurried";
+    nodes(stage, "hurried", 2)?;
+    let mut engine = Engine::hurried(&stage.plane, program, NAME)?;
+    engine.wait()?;
+    let _scheduler = stage.plane.scheduler(&Scheduler {
+        name: NAME,
+        engine: Some(engine.socket.clone()),
         queries: Queries::Unlimited,
+        elects: false,
     })?;
-    create(stage, "by-the-second", "second", half)?;
-    create(stage, ours, "first", half)?;
-    let decided = eventually("the first decides", || {
-        let pods = stage.pods()?;
-        let first = pods
-            .iter()
-            .filter(|(name, pod)| name.starts_with("first") && pod["status"]["phase"] == "Running");
-        equal("running", first.count(), half)
-    });
-    decided.map_err(|problem| {
-        let leads = |extender: &Extender| (is_ready(extender), extender.process.last_words());
-        format!(
-            "{problem}; whether it leads, and its last words: the first {:?}, the second {:?}",
-            leads(first),
-            leads(second)
-        )
-    })?;
-    let pods = stage.pods()?;
-    let bound = |name: &str| pods[name]["spec"]["nodeName"].is_string();
-    equal("pods of the second are bound", bound("second-0"), false)?;
-    first.process.kill();
-    run_all(stage, 2 * half)?;
-    Ok(scheduler)
-}
-
-/// Longer than the duration of a lease that is not renewed.
-const LEASE_AND_MORE: Duration = Duration::from_secs(20);
-
-/// The clocks of two extenders are an hour apart. Times that the first writes look long past to the second, and those of
-/// the second far ahead to the first.
-fn skewed(stage: &Stage, extender: &mut Extender, ours: &str) -> Result<(), String> {
-    nodes(stage, "skewed", 3)?;
-    let half = PODS_OF_A_NODE;
-    let second = Extender::hurried(&stage.plane, extender, "hurried")?;
-    // Time enough to take the first for dead, if its times were believed.
-    thread::sleep(LEASE_AND_MORE);
-    let _scheduler = taken_over(stage, extender, &second, ours, half)?;
-    extender.start_again()?;
-    thread::sleep(LEASE_AND_MORE);
-    equal("the first leads again", is_ready(extender), false)?;
-    equal("the second still leads", is_ready(&second), true)?;
-    drop(second);
-    extender.wait()?;
-    create(stage, ours, "third", half)?;
-    run_all(stage, 3 * half)?;
+    create(stage, NAME, "hurried", 2 * PODS_OF_A_NODE)?;
+    run_all(stage, 2 * PODS_OF_A_NODE)?;
     none_rejected(stage)
-}
-
-fn is_ready(extender: &Extender) -> bool {
-    matches!(extender.ask("/readyz"), Ok((200, _)))
 }
 
 fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
@@ -278,30 +254,4 @@ fn deleted(stage: &Stage, ours: &str) -> Result<(), String> {
         equal("running", running(&stage.pods()?), count)
     })?;
     none_rejected(stage)
-}
-
-/// A client of the extender that sends the requests of kube-scheduler.
-pub(crate) fn client(stage: &Stage, extender: &Extender, user: &Value) -> Result<Admin, String> {
-    let folder = stage.plane.folder();
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
-        "clusters": [{ "name": "e2e", "cluster": {
-            "server": format!("https://127.0.0.1:{}", extender.port),
-            "certificate-authority": folder.join("ca.crt"),
-        } }],
-        "users": [{ "name": "e2e", "user": user }],
-        "contexts": [{ "name": "e2e", "context": { "cluster": "e2e", "user": "e2e" } }],
-    });
-    let path = folder.join("extender-client.kubeconfig");
-    let written = std::fs::write(&path, config.to_string());
-    written.map_err(|error| format!("{}: {error}", path.display()))?;
-    Admin::new(&path)
-}
-
-/// The credentials of kube-scheduler.
-pub(crate) fn as_scheduler(stage: &Stage) -> Value {
-    let folder = stage.plane.folder();
-    json!({
-        "client-certificate": folder.join("admin.crt"), "client-key": folder.join("admin.key"),
-    })
 }

@@ -99,6 +99,17 @@ impl Dice {
         self.below(100) < percent
     }
 
+    /// One of these words.
+    pub(crate) fn one_of<'t>(&mut self, words: &[&'t str]) -> &'t str {
+        words[self.index(words.len())]
+    }
+
+    /// An index of a list of this length, which is not empty.
+    pub(crate) fn index(&mut self, length: usize) -> usize {
+        let below = u64::try_from(length).unwrap_or(u64::MAX);
+        usize::try_from(self.below(below)).unwrap_or(0)
+    }
+
     /// A random pod of one to three containers, mostly one that kubelets align.
     pub(crate) fn pod(&mut self, name: &str, scheduler: &str) -> Value {
         let containers = match self.below(10) {

@@ -68,7 +68,7 @@ fn waiting(pods: &BTreeMap<String, Value>) -> Vec<&Value> {
 }
 
 /// Waits until no pod waits that any kubelet would let in.
-fn calm(stage: &Stage) -> Result<(), String> {
+pub(super) fn calm(stage: &Stage) -> Result<(), String> {
     eventually("no pod waits for nothing", || {
         let pods = stage.pods()?;
         for pod in waiting(&pods) {

@@ -22,7 +22,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, schedulers: [&str; 2]) {
     }
     let outcome = agent(stage, schedulers[1]);
     report.check(
-        "cluster: STORY-04: pods are decided about by the extender and pinned by the agent, and best effort borrows",
+        "cluster: STORY-04: pods are decided about by the engine and pinned by the agent, and best effort borrows",
         outcome,
     );
 }
@@ -81,7 +81,7 @@ fn sample(stage: &Stage, node: &str, ours: &str) -> Result<(), String> {
     equal("a pod waits", phase("Pending") >= 1, true)
 }
 
-/// The kubelet's managers are off; the extender decides, and the agent pins.
+/// The kubelet's managers are off; the engine decides, and the agent pins.
 fn agent(stage: &Stage, ours: &str) -> Result<(), String> {
     let mut node = RealNode::start(stage, "real-agent", Mode::Agent)?;
     node.wait(stage)?;

@@ -28,7 +28,7 @@ pub(crate) struct Scene<'t> {
     pub(crate) replica: u32,
 }
 
-/// Plays the story with a kube-scheduler alone, and with one that asks the extender.
+/// Plays the story with a kube-scheduler alone, and with one that has the plugin.
 pub(crate) fn run(report: &mut Report, stage: &Stage, scene: &Scene<'_>, [stock, ours]: [&str; 2]) {
     let title = scene.title;
     let outcome = cleared(stage, runs_away(stage, scene, stock));

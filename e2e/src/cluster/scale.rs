@@ -1,7 +1,7 @@
-//! Many nodes and many pods: what the extender costs a real kube-scheduler.
+//! Many nodes and many pods: what the plugin and its engine cost a real kube-scheduler.
 //!
 //! The pods are there before the scheduler starts, so that nothing but scheduling is measured. The same pods are
-//! scheduled twice, alone and with the extender. Kubelets are not played: a bound pod stays where it is.
+//! scheduled twice, without and with the plugin. Kubelets are not played: a bound pod stays where it is.
 
 pub(crate) mod page;
 
@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::extender::Extender;
-use super::faults::{as_scheduler, client};
+use super::engine::Engine;
 use super::kubelets::TOPOLOGIES;
 use super::machines;
 use super::pods::{PODS, guaranteed, pod};
@@ -28,9 +27,9 @@ use crate::report::{equal, say};
 const MACHINE: &str = "2 sockets, 16 cores, smt2, mem=128Gi";
 /// How many ask the API server at a time while objects are made.
 const HANDS: usize = 4;
-/// How many filter requests with all nodes are sent to the extender.
+/// How many pods the engine is asked about.
 const QUESTIONS: usize = 500;
-/// The number of pod shapes in these requests.
+/// The number of pod shapes of them.
 const SHAPES: usize = 16;
 
 /// How much there is.
@@ -47,17 +46,17 @@ pub(crate) struct Run {
     pub(crate) time: Duration,
     /// CPU time of kube-scheduler.
     pub(crate) scheduler: Duration,
-    /// CPU time of the extender.
-    pub(crate) extender: Duration,
+    /// CPU time of the engine.
+    pub(crate) engine: Duration,
     /// Bytes of all watch events that the API server sent.
     pub(crate) watched: f64,
 }
 
-/// The same pods by kube-scheduler alone and with the extender.
+/// The same pods by kube-scheduler alone and with the plugin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) alone: Run,
-    pub(crate) extended: Run,
+    pub(crate) plugged: Run,
 }
 
 /// Everything that was measured.
@@ -65,15 +64,15 @@ pub(crate) struct Measured {
     pub(crate) size: Size,
     /// With kube-scheduler's limit on queries as it ships, if that was measured, and without one.
     pub(crate) pairs: Vec<(Queries, Pair)>,
-    /// Upper bounds of the time that a call took, in seconds: by verb, the median and one in a hundred.
+    /// Upper bounds of the time that a call took, in seconds: by call, the median and one in a hundred.
     pub(crate) calls: BTreeMap<String, (f64, f64)>,
-    /// The same for `filter` with the names of all nodes.
+    /// The same for pods that are asked about one by one.
     pub(crate) all_names: AllNames,
-    /// The most memory that the extender ever had.
+    /// The most memory that the engine ever had.
     pub(crate) memory: u64,
 }
 
-/// How long `filter` takes with the names of all nodes: bounds for the median and one in a hundred, in seconds.
+/// How long `PreFilter` takes for pods asked about one by one: bounds for the median and one in a hundred, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AllNames {
     /// For shapes of pods that come again and again.
@@ -82,7 +81,7 @@ pub(crate) struct AllNames {
     pub(crate) new: (f64, f64),
 }
 
-/// Measures on a stage without nodes.
+/// Measures on a stage without other nodes: those that earlier stories left are deleted.
 pub(crate) fn measure(
     stage: &Stage,
     program: &Path,
@@ -93,6 +92,7 @@ pub(crate) fn measure(
         "        {} nodes, {} pods",
         size.nodes, size.pods
     ));
+    stage.admin.expect("DELETE", "/api/v1/nodes", None)?;
     nodes(stage, size.nodes)?;
     let mut alone = Vec::new();
     for queries in queries {
@@ -100,22 +100,22 @@ pub(crate) fn measure(
         alone.push(run(stage, size.pods, "alone", *queries, None)?);
         stage.clear()?;
     }
-    let mut extender = Extender::start(&stage.plane, program, "scale")?;
+    let mut engine = Engine::start(&stage.plane, program, "scale")?;
     let count = queries.len();
     let mut pairs = Vec::new();
     for (queries, alone) in queries.iter().zip(alone) {
-        create(stage, size.pods, "extended")?;
-        extender.wait()?;
-        let extended = run(stage, size.pods, "extended", *queries, Some(&extender))?;
-        pairs.push((*queries, Pair { alone, extended }));
+        create(stage, size.pods, "plugged")?;
+        engine.wait()?;
+        let plugged = run(stage, size.pods, "plugged", *queries, Some(&engine))?;
+        pairs.push((*queries, Pair { alone, plugged }));
         // The last ones stay: the requests are for nodes with pods on them.
         if pairs.len() < count {
             stage.clear()?;
         }
     }
-    let calls = extender.durations()?;
-    let all_names = ask_all(stage, &extender, size.nodes)?;
-    let memory = extender.process.most_memory()?;
+    let calls = engine.durations()?;
+    let all_names = ask_all(&engine, size.nodes)?;
+    let memory = engine.process.most_memory()?;
     Ok(Measured {
         size,
         pairs,
@@ -204,7 +204,7 @@ fn run(
     count: usize,
     name: &'static str,
     queries: Queries,
-    extender: Option<&Extender>,
+    engine: Option<&Engine>,
 ) -> Result<Run, String> {
     let bound = Arc::new(AtomicUsize::new(0));
     let times: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
@@ -223,11 +223,12 @@ fn run(
         }
     })?;
     let watched = watched(stage)?;
-    let before = cpu_time(extender.map(|extender| &extender.process))?;
+    let before = cpu_time(engine.map(|engine| &engine.process))?;
     let scheduler = stage.plane.scheduler(&Scheduler {
         name,
-        extender: extender.map(|extender| extender.entry(&stage.plane)),
+        engine: engine.map(|engine| engine.socket.clone()),
         queries,
+        elects: false,
     })?;
     let deadline = Instant::now() + Duration::from_secs(3600);
     // A pod's status changes after it is bound, too, but never before.
@@ -245,7 +246,7 @@ fn run(
     Ok(Run {
         time,
         scheduler: scheduler.cpu_time()?,
-        extender: cpu_time(extender.map(|extender| &extender.process))? - before,
+        engine: cpu_time(engine.map(|engine| &engine.process))? - before,
         watched: self::watched(stage)? - watched,
     })
 }
@@ -263,30 +264,32 @@ fn watched(stage: &Stage) -> Result<f64, String> {
     Ok(values.sum())
 }
 
-/// Asks about pods with the names of all nodes, as kube-scheduler does where all are feasible.
-fn ask_all(stage: &Stage, extender: &Extender, count: usize) -> Result<AllNames, String> {
-    let asking = client(stage, extender, &as_scheduler(stage))?;
-    let names: Vec<String> = (0..count).map(node_name).collect();
-    let ask = |number: usize, memory: usize| {
+/// Asks about pods as the plugin does.
+fn ask_all(engine: &Engine, count: usize) -> Result<AllNames, String> {
+    let mut client = engine.client()?;
+    client.session()?;
+    let mut ask = |number: usize, memory: usize| {
         let cpus = (1 + number % SHAPES).to_string();
         let memory = format!("{memory}Mi");
         let main = guaranteed("main", &[("cpu", &cpus), ("memory", &memory)]);
         let mut pod = pod(&format!("question-{number}"), "none", &[main]);
         pod["metadata"]["uid"] = json!(format!("question-{number}-{memory}"));
-        let body = json!({ "Pod": pod, "NodeNames": names });
-        let answer = asking.expect("POST", "/filter", Some(&body))?;
-        equal("error", answer["Error"].as_str().unwrap_or_default(), "")
+        pod["metadata"]["resourceVersion"] = json!("1");
+        let answer = client
+            .pre_filter(&pod)
+            .map_err(|status| status.to_string())?;
+        equal("nodes", answer.nodes.len(), count)
     };
-    let measured = |ask: &dyn Fn(usize) -> Result<(), String>| {
-        let before = extender.buckets("filter")?;
-        (0..QUESTIONS).try_for_each(ask)?;
-        let asked = super::extender::difference(&extender.buckets("filter")?, &before);
-        Ok::<_, String>(super::extender::quantiles(&asked))
+    let mut measured = |memory: &dyn Fn(usize) -> usize| {
+        let before = engine.buckets("PreFilter")?;
+        (0..QUESTIONS).try_for_each(|number| ask(number, memory(number)))?;
+        let asked = super::engine::difference(&engine.buckets("PreFilter")?, &before);
+        Ok::<_, String>(super::engine::quantiles(&asked))
     };
     // More than are remembered.
-    let new = measured(&|number| ask(number, 1024 + number))?;
-    (0..SHAPES).try_for_each(|number| ask(number, 512))?;
-    let known = measured(&|number| ask(number, 512))?;
+    let new = measured(&|number| 1024 + number)?;
+    measured(&|_| 512)?;
+    let known = measured(&|_| 512)?;
     Ok(AllNames { known, new })
 }
 
@@ -306,25 +309,25 @@ impl Measured {
             "{} nodes and their reports, {} pods, all there before the scheduler starts.\n\n",
             self.size.nodes, self.size.pods
         );
-        for (queries, Pair { alone, extended }) in &self.pairs {
+        for (queries, Pair { alone, plugged }) in &self.pairs {
             let limit = match queries {
                 Queries::Unlimited => "with as many queries to the API server as it likes",
                 Queries::AsShipped => "with 50 queries to the API server per second, as it ships",
             };
             text.push_str(&format!(
-                "| kube-scheduler {limit} | alone | with the extender | ratio |\n|---|--:|--:|--:|\n\
+                "| kube-scheduler {limit} | alone | with the plugin | ratio |\n|---|--:|--:|--:|\n\
                  | pods bound per second | {:.0} | {:.0} | {:.2} |\n\
                  | CPU time of kube-scheduler per pod | {:.2} ms | {:.2} ms | |\n\
-                 | CPU time of the extender per pod | | {:.2} ms | |\n\
+                 | CPU time of the engine per pod | | {:.2} ms | |\n\
                  | watch events sent by the API server to everybody | {:.1} MiB | {:.1} MiB | |\n\n",
                 rate(alone),
-                rate(extended),
-                rate(extended) / rate(alone),
+                rate(plugged),
+                rate(plugged) / rate(alone),
                 each(alone.scheduler),
-                each(extended.scheduler),
-                each(extended.extender),
+                each(plugged.scheduler),
+                each(plugged.engine),
                 mebibytes(alone.watched),
-                mebibytes(extended.watched),
+                mebibytes(plugged.watched),
             ));
         }
         text.push_str("| call | median below | 99 of 100 below |\n|---|--:|--:|\n");
@@ -340,20 +343,20 @@ impl Measured {
         }
         let AllNames { known, new } = self.all_names;
         let count = self.size.nodes;
-        text.push_str(&row(&format!("filter with {count} names"), known));
-        let title = format!("filter with {count} names, of a shape never asked about before");
+        text.push_str(&row(&format!("PreFilter of {count} nodes"), known));
+        let title = format!("PreFilter of {count} nodes, of a shape never asked about before");
         text.push_str(&row(&title, new));
         #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
         let memory = mebibytes(self.memory as f64);
         text.push_str(&format!(
-            "\nThe extender's memory at its peak: {memory:.0} MiB.\n"
+            "\nThe engine's memory at its peak: {memory:.0} MiB.\n"
         ));
         text
     }
 }
 
-/// What must hold however slow the machine is: everything was bound, and the extender stayed small.
+/// What must hold however slow the machine is: everything was bound, and the engine stayed small.
 pub(crate) fn check(measured: &Measured) -> Result<(), String> {
     let small = measured.memory < 300 << 20;
-    equal("the extender stays below 300 MiB", small, true)
+    equal("the engine stays below 300 MiB", small, true)
 }

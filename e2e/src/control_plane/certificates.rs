@@ -21,9 +21,6 @@ pub(super) fn make(folder: &Path) -> Result<(), String> {
 
 /// What a certificate for clients is for.
 pub(super) const CLIENT: &str = "extendedKeyUsage=clientAuth\n";
-/// What a certificate for servers on this machine is for.
-pub(super) const SERVER: &str = "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\n";
-
 /// A key and a certificate of our authority: `NAME.key` and `NAME.crt`.
 pub(super) fn signed(
     folder: &Path,

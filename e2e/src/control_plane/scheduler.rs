@@ -1,4 +1,4 @@
-//! kube-scheduler: alone, or with a scheduler extender.
+//! kube-scheduler: alone, or with the plugin Pinfold.
 
 use std::path::{Path, PathBuf};
 
@@ -6,48 +6,16 @@ use serde_json::{Value, json};
 
 use super::{ControlPlane, Credentials, Process, free_ports, sources, write};
 
-/// How kube-scheduler reaches an extender.
-#[derive(Clone, Debug)]
-pub(crate) struct Extender {
-    /// Where it listens on this machine.
-    pub(crate) port: u16,
-    /// The files of the client: its certificate, its key, and the authority of the extender.
-    pub(crate) tls: Option<[PathBuf; 3]>,
-}
-
-impl Extender {
-    /// The entry of a `KubeSchedulerConfiguration`.
-    fn entry(&self) -> Value {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let mut entry = json!({
-            "urlPrefix": format!("{scheme}://127.0.0.1:{}", self.port),
-            "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "preemptVerb": "preempt",
-            "bindVerb": "bind",
-            "weight": 1,
-            "nodeCacheCapable": true,
-            "ignorable": false,
-            "httpTimeout": "30s",
-        });
-        if let Some([certificate, key, authority]) = &self.tls {
-            entry["enableHTTPS"] = true.into();
-            entry["tlsConfig"] = json!({
-                "certFile": certificate, "keyFile": key, "caFile": authority,
-            });
-        }
-        entry
-    }
-}
-
 /// A kube-scheduler for pods that ask for it by name.
 pub(crate) struct Scheduler {
     /// The name that pods ask for.
     pub(crate) name: &'static str,
-    /// The extender that it asks, if any.
-    pub(crate) extender: Option<Extender>,
+    /// The socket of the engine that its plugin asks, if it has the plugin.
+    pub(crate) engine: Option<PathBuf>,
     /// How often it may ask the API server.
     pub(crate) queries: Queries,
+    /// Whether several of this name elect a leader.
+    pub(crate) elects: bool,
 }
 
 /// How often kube-scheduler may ask the API server.
@@ -73,11 +41,14 @@ impl Queries {
 impl ControlPlane {
     /// Starts a kube-scheduler.
     pub(crate) fn scheduler(&self, scheduler: &Scheduler) -> Result<Process, String> {
-        let programs = sources::build(&["kube-scheduler"])?;
+        let program = match &scheduler.engine {
+            Some(_) => sources::build_plugin()?,
+            None => sources::build(&["kube-scheduler"])?.join("kube-scheduler"),
+        };
         let kubeconfig = self.kubeconfig("scheduler", &Credentials::Certificate("admin"))?;
-        let config = self.folder.join(format!("{}.yaml", scheduler.name));
-        write(&config, &configuration(scheduler, &kubeconfig).to_string())?;
         let [port] = free_ports()?;
+        let config = self.folder.join(format!("{}-{port}.yaml", scheduler.name));
+        write(&config, &configuration(scheduler, &kubeconfig).to_string())?;
         let arguments = [
             format!("--config={}", config.display()),
             "--authentication-skip-lookup=true".to_owned(),
@@ -86,12 +57,7 @@ impl ControlPlane {
             "--v=2".to_owned(),
         ];
         let log = format!("kube-scheduler-{}", scheduler.name);
-        Process::start(
-            &programs.join("kube-scheduler"),
-            &self.folder,
-            &log,
-            &arguments,
-        )
+        Process::start(&program, &self.folder, &log, &arguments)
     }
 }
 
@@ -101,11 +67,25 @@ fn configuration(scheduler: &Scheduler, kubeconfig: &Path) -> Value {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": { "kubeconfig": kubeconfig, "qps": often, "burst": at_once },
-        "leaderElection": { "leaderElect": false },
+        "leaderElection": {
+            "leaderElect": scheduler.elects, "resourceName": scheduler.name,
+            "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms",
+        },
         // A pod that has to wait is tried again soon after anything changes.
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 1,
-        "profiles": [{ "schedulerName": scheduler.name }],
-        "extenders": scheduler.extender.iter().map(Extender::entry).collect::<Vec<_>>(),
+        "profiles": [profile(scheduler)],
+    })
+}
+
+fn profile(scheduler: &Scheduler) -> Value {
+    let Some(socket) = &scheduler.engine else {
+        return json!({ "schedulerName": scheduler.name });
+    };
+    let enabled = json!({ "enabled": [{ "name": "Pinfold" }] });
+    json!({
+        "schedulerName": scheduler.name,
+        "plugins": { "multiPoint": enabled, "postFilter": enabled, "bind": enabled },
+        "pluginConfig": [{ "name": "Pinfold", "args": { "socket": socket, "timeout": "30s" } }],
     })
 }

@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<BenchCase> {
             nodes: shape.number("NUMA"),
             cpus: 128,
             pods: 0,
+            containers: 1,
             policy,
             scope,
         };
@@ -42,6 +43,8 @@ pub(super) struct AdmissionCase {
     pub(super) cpus: usize,
     /// The number of pods on the node.
     pub(super) pods: usize,
+    /// The number of containers of the pod; all but one are small.
+    pub(super) containers: usize,
     pub(super) policy: &'static str,
     pub(super) scope: &'static str,
 }
@@ -69,7 +72,10 @@ impl AdmissionCase {
             assert!(admission.decision.is_admitted());
         }
         let amounts = [("cpu", "4"), ("memory", "1Gi"), (DEVICE, "1")];
-        let [mut running, mut next] = ["a", "b"].map(|uid| fixture::pod(uid, &amounts));
+        let [mut running, mut next] = ["a", "b"].map(|uid| {
+            let pod = fixture::pod(uid, &amounts);
+            fixture::with_small_containers(&pod, self.containers - 1)
+        });
         ledger
             .admit(&running, &mut NoPreference)
             .expect("a new pod");

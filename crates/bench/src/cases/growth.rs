@@ -1,4 +1,4 @@
-//! How the cost grows with the machine, the number of resources and the number of pods.
+//! How the cost grows with the machine, the number of resources, pods and containers.
 
 use super::admission::AdmissionCase;
 use super::hints;
@@ -11,6 +11,7 @@ const NODES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const CPUS: [usize; 6] = [128, 256, 512, 1024, 2048, 4096];
 const RESOURCES: [usize; 5] = [1, 2, 3, 5, 10];
 const PODS: [usize; 5] = [0, 10, 50, 100, 250];
+const CONTAINERS: [usize; 4] = [10, 100, 1000, 2000];
 
 pub(super) fn cases() -> Vec<BenchCase> {
     let mut cases = Vec::new();
@@ -55,6 +56,18 @@ pub(super) fn cases() -> Vec<BenchCase> {
         let case = admission(8, 1024, pods).case(Group::Growth, name);
         cases.push(case.within_us(30.0));
     }
+    for containers in CONTAINERS {
+        let name = format!("admission of a pod of {containers} containers, 8 nodes");
+        let of_many = AdmissionCase {
+            containers,
+            ..admission(8, 1024, 0)
+        };
+        let case = of_many.case(Group::Growth, name);
+        cases.push(match containers {
+            1000 => case.within_us(20_000.0),
+            _ => case,
+        });
+    }
     cases
 }
 
@@ -63,6 +76,7 @@ fn admission(nodes: usize, cpus: usize, pods: usize) -> AdmissionCase {
         nodes,
         cpus,
         pods,
+        containers: 1,
         policy: "best-effort",
         scope: "container",
     }

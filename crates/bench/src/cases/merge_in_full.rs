@@ -146,15 +146,7 @@ fn hints_and_merge(node: Ledger) -> impl FnMut() {
         fidelity: settings.fidelity,
     };
     let cpus = StaticCpus::new(rules.topology().clone(), cpus).expect("a good policy");
-    let memory = MemoryPolicy::new(
-        pinfold_core::settings::MemoryManagerPolicy::Static,
-        machine,
-        &settings.node_reservation,
-        &settings.reserved_memory,
-        PodLevel::Ignored,
-        settings.fidelity,
-    );
-    let memory = memory.expect("a good policy");
+    let memory = MemoryPolicy::new(machine, settings).expect("a good policy");
     let memory = memory.as_static().expect("a static policy").clone();
     let amounts = [
         ("cpu", "24"),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::node_state::{TopologyInput, cpu_id, cpu_set, exclusive, strategy};
-use crate::case::{Case, ReplayOutcome};
+use crate::case::Case;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,11 +34,7 @@ struct Allocated {
     exclusive: String,
 }
 
-pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
-    case.compare(&answer(case)?)
-}
-
-fn answer(case: &Case) -> Result<Value, String> {
+pub(super) fn answer(case: &Case) -> Result<Value, String> {
     let input: Input = case.read()?;
     let mut held = HeldCpus::new();
     for row in &input.allocated {

@@ -1,4 +1,5 @@
-//! Replays the families `schedule` and `schedule_numa`: pods scheduled to one node, one after the other.
+//! Replays the families `schedule` and `schedule_numa`: pods scheduled to one node, one after the other. Nodes, reports
+//! and pods are read as the scheduler reads them from the API server.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +8,22 @@ use pinfold_cluster::koordinator::node::KoordinatorNode;
 use pinfold_cluster::koordinator::plugin::{
     KoordinatorArgs, PodDemand, PreFilterState, filter, pre_bind, pre_filter, reserve, score,
 };
-use pinfold_cluster::koordinator::policy_values::{BindPolicy, NumaSpec, ResourceSpec};
-use pinfold_cluster::koordinator::qos::{KoordinatorQos, Priority};
+use pinfold_cluster::koordinator::policy_values::BindPolicy;
 use pinfold_cluster::koordinator::rejection::{FrameworkCode, KoordinatorRejection};
 use pinfold_cluster::koordinator::score::ScoreKind;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::PodUid;
-use pinfold_core::pod::ResourceList;
+use pinfold_kube::manifest::{self, Document};
+use pinfold_kube::node::NodeObject;
+use pinfold_kube::node_resource_topology::NodeResourceTopology;
+use pinfold_kube::{koordinator, pod};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::node_objects::{NodeInput, ReportInput, node};
 use super::node_state::{hint_value, numa_value};
-use crate::case::{Case, ReplayOutcome};
+use crate::case::Case;
 
 const RESOURCE_SPEC: &str = "scheduling.koordinator.sh/resource-spec";
-const NUMA_SPEC: &str = "scheduling.koordinator.sh/numa-topology-spec";
 
 #[derive(Deserialize)]
 struct Input {
@@ -30,6 +31,29 @@ struct Input {
     nrt: Option<ReportInput>,
     args: ArgsInput,
     pods: Vec<PodInput>,
+}
+
+#[derive(Deserialize)]
+struct NodeInput {
+    labels: Value,
+    annotations: Value,
+    allocatable: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReportInput {
+    annotations: Value,
+    topology_policies: Value,
+    zones: Option<Vec<ZoneInput>>,
+}
+
+#[derive(Deserialize)]
+struct ZoneInput {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    resources: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -53,21 +77,17 @@ struct ScoringInput {
 struct PodInput {
     name: String,
     #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
+    labels: Value,
     #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
+    annotations: Value,
     priority: Option<i32>,
     #[serde(default)]
-    requests: Option<ResourceList>,
+    requests: Value,
     #[serde(default)]
     delete_before: Option<Vec<String>>,
 }
 
-pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
-    case.compare(&answer(case)?)
-}
-
-fn answer(case: &Case) -> Result<Value, String> {
+pub(super) fn answer(case: &Case) -> Result<Value, String> {
     let input: Input = case.read()?;
     let args = KoordinatorArgs {
         default_bind: BindPolicy::parse(&input.args.default_cpu_bind_policy),
@@ -176,7 +196,7 @@ impl PodInput {
             .map(|spec| json!(spec));
         row.insert(
             "resourceSpec".into(),
-            completed.unwrap_or(self.json(RESOURCE_SPEC)),
+            completed.unwrap_or_else(|| self.resource_spec()),
         );
         node.assume(
             PodUid::from(self.name.as_str()),
@@ -186,40 +206,72 @@ impl PodInput {
         true
     }
 
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.as_ref()?.get(key).map(String::as_str)
-    }
-
-    fn json(&self, key: &str) -> Value {
-        let text = self.annotation(key).unwrap_or("null");
-        serde_json::from_str(text).unwrap_or(Value::Null)
+    /// The annotation `resource-spec`.
+    fn resource_spec(&self) -> Value {
+        let text = self.annotations[RESOURCE_SPEC].as_str();
+        serde_json::from_str(text.unwrap_or("null")).unwrap_or(Value::Null)
     }
 
     fn demand(&self) -> Result<PodDemand, String> {
-        let label = |key| {
-            self.labels
-                .as_ref()
-                .and_then(|labels| labels.get(key))
-                .map(String::as_str)
-        };
-        Ok(PodDemand {
-            requests: self.requests.as_ref().map(Amounts::of).unwrap_or_default(),
-            limits: Amounts::new(),
-            qos: label("koordinator.sh/qosClass").and_then(KoordinatorQos::from_label),
-            priority: Priority::from_label_or_number(
-                label("koordinator.sh/priority-class"),
-                self.priority,
-            ),
-            spec: match self.annotation(RESOURCE_SPEC) {
-                Some(text) => serde_json::from_str(text).map_err(|error| error.to_string())?,
-                None => ResourceSpec::default(),
+        let object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": self.name, "uid": self.name,
+                "labels": self.labels, "annotations": self.annotations,
             },
-            numa: match self.annotation(NUMA_SPEC) {
-                Some(text) => serde_json::from_str(text).map_err(|error| error.to_string())?,
-                None => NumaSpec::default(),
+            "spec": {
+                "priority": self.priority,
+                "containers": [{ "name": "main", "resources": { "requests": self.requests } }],
             },
-        })
+        });
+        let pods = pod::pods_of(&document(&object)?).map_err(|error| error.to_string())?;
+        let pod = pods.value.first().ok_or("no pod")?;
+        let demand = koordinator::demand(pod, Fidelity::Exact);
+        Ok(demand.map_err(|error| error.to_string())?.value)
     }
+}
+
+/// The node as the scheduler reads it from its objects.
+fn node(node: &NodeInput, report: Option<&ReportInput>) -> Result<KoordinatorNode, String> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "node", "labels": node.labels, "annotations": node.annotations },
+        "status": { "allocatable": node.allocatable },
+    });
+    let node = NodeObject::read(&document(&object)?).map_err(|error| error.to_string())?;
+    let report = report.map(ReportInput::read).transpose()?;
+    let node = koordinator::node(&node.value, report.as_ref(), Fidelity::Exact);
+    Ok(node.map_err(|error| error.to_string())?.value)
+}
+
+impl ReportInput {
+    fn read(&self) -> Result<NodeResourceTopology, String> {
+        let zone = |zone: &ZoneInput| {
+            let resources = zone.resources.iter().flatten();
+            let resources = resources.map(|(name, amount)| {
+                json!({
+                    "name": name, "capacity": amount, "allocatable": amount, "available": amount,
+                })
+            });
+            let resources: Vec<Value> = resources.collect();
+            json!({ "name": zone.name, "type": zone.kind, "resources": resources })
+        };
+        let zones: Vec<Value> = self.zones.iter().flatten().map(zone).collect();
+        let object = json!({
+            "apiVersion": "topology.node.k8s.io/v1alpha1", "kind": "NodeResourceTopology",
+            "metadata": { "name": "node", "annotations": self.annotations },
+            "topologyPolicies": self.topology_policies,
+            "zones": zones,
+        });
+        let read = NodeResourceTopology::read(&document(&object)?);
+        Ok(read.map_err(|error| error.to_string())?.value)
+    }
+}
+
+fn document(object: &Value) -> Result<Document, String> {
+    let documents = manifest::read("case", object.to_string().as_bytes());
+    let mut documents = documents.map_err(|error| error.to_string())?;
+    documents.pop().ok_or_else(|| "no object".to_owned())
 }
 
 fn end(code: FrameworkCode) -> Value {

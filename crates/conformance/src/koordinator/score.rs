@@ -4,9 +4,9 @@ use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::koordinator::score::{ScoreKind, Scorer};
 use pinfold_core::fidelity::Fidelity;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::case::{Case, ReplayOutcome};
+use crate::case::Case;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,7 +18,7 @@ struct Input {
     pod_requests: Option<Amounts>,
 }
 
-pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
+pub(super) fn answer(case: &Case) -> Result<Value, String> {
     let input: Input = case.read()?;
     let scorer = Scorer {
         kind: input.strategy,
@@ -30,5 +30,5 @@ pub(super) fn replay(case: &Case) -> Result<ReplayOutcome, String> {
         &input.allocatable.unwrap_or_default(),
         &input.pod_requests.unwrap_or_default(),
     );
-    case.compare(&json!({ "score": score }))
+    Ok(json!({ "score": score }))
 }

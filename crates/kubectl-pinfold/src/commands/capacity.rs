@@ -1,15 +1,12 @@
 //! `kubectl pinfold capacity`: how many replicas of a pod really start on the nodes of the cluster.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pinfold_core::name::NodeName;
-use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
+use pinfold_kube::admission::AdmissionRequest;
 use pinfold_kube::capacity::{self, CandidateNode};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::{self, PodObject};
-use pinfold_kube::scheduling_constraints::NodeConstraints;
 use pinfold_terminal::capacity::CapacityReport;
 use pinfold_terminal::{Failure, REJECTED, Source, manifest_files, output};
 
@@ -30,7 +27,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
     }
     let request = AdmissionRequest::of(&pod);
     let ask = state.request(&pod)?;
-    let sums = sums(&state);
+    let (sums, _) = state.admission_nodes(None);
     let nodes = state.cluster.nodes().filter_map(|(name, rules)| {
         let sums = sums.get(name)?;
         Some(CandidateNode { name, rules, sums })
@@ -60,20 +57,6 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
         0 => ExitCode::from(REJECTED),
         _ => ExitCode::SUCCESS,
     })
-}
-
-/// The constraints of every node, and the requests and host ports of its pods.
-fn sums(state: &ClusterState) -> BTreeMap<NodeName, AdmissionNode> {
-    let sources = state.sources().into_iter();
-    let sums = sources.filter_map(|(name, found)| {
-        let allocatable = state.cluster.node(&name)?.allocatable().clone();
-        let mut sums = AdmissionNode::new(Some(NodeConstraints::of(found.node)), allocatable);
-        for pod in &found.pods {
-            sums.add(&pod.pod.uid, &AdmissionRequest::of(pod));
-        }
-        Some((name, sums))
-    });
-    sums.collect()
 }
 
 /// The first pod of a file or directory.

@@ -11,8 +11,8 @@ use pinfold_kube::admission::{AdmissionNode, AdmissionRequest, ClusterPods};
 use pinfold_kube::cluster::{DialectName, DialectOptions, NodeSources};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostic;
-use pinfold_kube::inventory::Inventory;
 use pinfold_kube::node::NodeObject;
+use pinfold_kube::objects::ClusterObjects;
 use pinfold_kube::pod::PodObject;
 use pinfold_kube::scheduling_constraints::{NodeMismatch, PodConstraints};
 use pinfold_render::text::count;
@@ -29,8 +29,8 @@ const MAX_WARNINGS: usize = 5;
 
 /// The nodes and pods of a cluster at one moment.
 pub(super) struct ClusterState {
-    /// The objects as they were read.
-    pub(super) inventory: Inventory,
+    /// The objects as they were read, without pods that have terminated.
+    pub(super) objects: ClusterObjects,
     /// The nodes with their free resources, for filtering and scoring.
     pub(super) cluster: Cluster,
     /// The program that decides, and how objects are read for it.
@@ -45,6 +45,8 @@ pub(super) struct ClusterState {
     pub(super) counted: BTreeSet<NodeName>,
     /// Warnings about missing or inconsistent objects.
     pub(super) notes: Vec<String>,
+    /// Why the API server does not list Namespaces.
+    without_namespaces: Option<String>,
     /// Why the node of the pod that the command is about does not start it.
     pub(super) start_failure: Option<String>,
 }
@@ -72,35 +74,38 @@ impl ClusterState {
 
     fn of(listed: ListedObjects, options: DialectOptions, weight: i64) -> Result<Self, Failure> {
         let ListedObjects {
-            mut inventory,
+            mut objects,
             mut notes,
+            without_namespaces,
             start_failure,
         } = listed;
-        for pod in &mut inventory.objects.pods {
+        objects.pods.retain(|pod| !pod.constraints.finished);
+        for pod in &mut objects.pods {
             output::drop_default_namespace(&mut pod.pod.name);
         }
-        let invented = inventory.objects.add_reported_nodes();
+        let invented = objects.add_reported_nodes();
         if !invented.is_empty() {
             notes.push(format!(
                 "no Node object for {}: allocatable is taken from the NodeResourceTopology",
                 named(&invented)
             ));
         }
-        let names = inventory.objects.pods.iter();
+        let names = objects.pods.iter();
         let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
         let mut state = Self {
             cluster: Cluster::new().with_volcano_weight(weight),
             options,
             dialects: BTreeSet::new(),
             names: names.collect(),
-            inventory,
+            objects,
             unreadable: BTreeMap::new(),
             counted: BTreeSet::new(),
             notes,
+            without_namespaces,
             start_failure,
         };
         state.add_nodes();
-        match state.inventory.objects.nodes.is_empty() {
+        match state.objects.nodes.is_empty() {
             true => Err(Failure::BadInput(
                 "no nodes: expected Node or NodeResourceTopology objects".to_owned(),
             )),
@@ -114,7 +119,7 @@ impl ClusterState {
         let mut dialects = BTreeSet::new();
         let mut rules = RulesCache::default();
         let options = &self.options;
-        for found in self.inventory.objects.nodes_with_sources() {
+        for found in self.objects.nodes_with_sources() {
             let name = found.node.name();
             let dialect = found.dialect(options.decider).unwrap_or_default();
             dialects.insert(dialect);
@@ -166,16 +171,16 @@ impl ClusterState {
 
     /// All nodes by name, each with its reports and pods.
     pub(super) fn sources(&self) -> BTreeMap<NodeName, NodeSources<'_>> {
-        let found = self.inventory.objects.nodes_with_sources().into_iter();
+        let found = self.objects.nodes_with_sources().into_iter();
         found.map(|found| (found.node.name(), found)).collect()
     }
 
     /// The pod of this namespace and name.
     pub(super) fn pod(&self, namespace: &str, name: &str) -> Result<&PodObject, Failure> {
-        let mut pods = self.inventory.objects.pods.iter();
+        let mut pods = self.objects.pods.iter();
         let is_it = |pod: &&PodObject| pod.meta.namespace == namespace && pod.meta.name == name;
         pods.find(is_it).ok_or_else(|| {
-            let elsewhere = self.inventory.objects.pods.iter();
+            let elsewhere = self.objects.pods.iter();
             let elsewhere = elsewhere.filter(|pod| pod.meta.name == name);
             let namespaces: Vec<String> = elsewhere.map(|pod| pod.meta.namespace.clone()).collect();
             let hint = match namespaces.is_empty() {
@@ -188,29 +193,17 @@ impl ClusterState {
         })
     }
 
-    /// The node selector, affinity, tolerations and host ports of a pod, as if it were not bound.
-    pub(super) fn constraints(&self, pod: &PodUid) -> PodConstraints {
-        let mut constraints = self.inventory.pods.get(pod).cloned().unwrap_or_default();
-        constraints.node_name = None;
-        constraints
-    }
-
-    /// The nodes that a pod's constraints exclude, with the reason: selector, tolerations, host ports, and the pods around
-    /// it.
-    pub(super) fn excluded_nodes(
-        &self,
-        uid: &PodUid,
-        constraints: &PodConstraints,
-    ) -> BTreeMap<NodeName, NodeMismatch> {
-        let objects = &self.inventory.objects;
-        let Some(pod) = objects.pods.iter().find(|pod| pod.pod.uid == *uid) else {
-            return BTreeMap::new();
-        };
+    /// The nodes that a pod's constraints exclude as if it were not bound, with the reason: selector, tolerations, host
+    /// ports, and the pods around it.
+    pub(super) fn excluded_nodes(&self, pod: &PodObject) -> BTreeMap<NodeName, NodeMismatch> {
+        let (nodes, pods) = self.admission_nodes(Some(&pod.pod.uid));
         let pod = AdmissionRequest::of(&PodObject {
-            constraints: Arc::new(constraints.clone()),
+            constraints: Arc::new(PodConstraints {
+                node_name: None,
+                ..PodConstraints::clone(&pod.constraints)
+            }),
             ..pod.clone()
         });
-        let (nodes, pods) = self.admission_nodes(uid);
         let filters = pods.prepare(&pod, &nodes);
         let excluded = nodes.iter().filter_map(|(name, node)| {
             let mismatch = filters.first_mismatch(node, &pod)?;
@@ -219,22 +212,35 @@ impl ClusterState {
         excluded.collect()
     }
 
-    /// The nodes that have objects, with all bound pods but one.
-    fn admission_nodes(
+    /// The note that labels of namespaces are not known, if a term of the pod or of a bound pod selects by them.
+    pub(super) fn unknown_namespaces(&self, pod: &PodObject) -> Option<String> {
+        let mut others = self.objects.pods.iter();
+        let reads = |pod: &PodObject| pod.constraints.pod_terms.reads_namespace_labels();
+        let is_read = reads(pod) || others.any(|other| other.node_name.is_some() && reads(other));
+        (self.objects.namespaces.is_empty() && is_read).then(|| {
+            let why = self.without_namespaces.as_deref();
+            let why = why.unwrap_or("no Namespace object");
+            format!("not simulated: labels of namespaces in pod affinity ({why})")
+        })
+    }
+
+    /// All nodes with their bound pods, one of them left out.
+    pub(super) fn admission_nodes(
         &self,
-        without: &PodUid,
+        without: Option<&PodUid>,
     ) -> (BTreeMap<NodeName, AdmissionNode>, ClusterPods) {
-        let objects = &self.inventory.objects;
+        let objects = &self.objects;
         let node = |object: &NodeObject| {
-            let constraints = self.inventory.nodes.get(&object.meta.name)?;
-            let allocatable = Amounts::of(&object.allocatable);
-            let node = AdmissionNode::new(Some(constraints.clone()), allocatable);
-            Some((object.name(), node))
+            let allocatable = match self.cluster.node(&object.name()) {
+                Some(member) => member.allocatable().clone(),
+                None => Amounts::of(&object.allocatable),
+            };
+            (object.name(), AdmissionNode::of(object, allocatable))
         };
-        let mut nodes: BTreeMap<NodeName, AdmissionNode> =
-            objects.nodes.iter().filter_map(node).collect();
+        let mut nodes: BTreeMap<NodeName, AdmissionNode> = objects.nodes.iter().map(node).collect();
         let mut pods = ClusterPods::new(objects.namespaces.clone());
-        for pod in objects.pods.iter().filter(|pod| pod.pod.uid != *without) {
+        let others = objects.pods.iter();
+        for pod in others.filter(|pod| Some(&pod.pod.uid) != without) {
             let Some(name) = pod.node_name.as_deref().map(NodeName::from) else {
                 continue;
             };
@@ -284,22 +290,13 @@ pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
 
 /// Reads the objects of the files in `--nodes`.
 fn files(args: &SourceArgs) -> Result<ListedObjects, Failure> {
-    let mut inventory = Inventory::default();
     let mut warned = WarningCap::new(output::remark);
-    for path in &args.objects.nodes {
-        object_files::read(path, &mut |source, document| {
-            let added = inventory.add(document);
-            warned.add_all(
-                source,
-                &added.map_err(|findings| source.failure(&findings))?,
-            );
-            Ok(())
-        })?;
-    }
+    let (objects, _) = object_files::read_cluster(&args.objects.nodes, &mut warned)?;
     warned.finish();
     Ok(ListedObjects {
-        inventory,
+        objects,
         notes: Vec::new(),
+        without_namespaces: None,
         start_failure: None,
     })
 }

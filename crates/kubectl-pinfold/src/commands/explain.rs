@@ -9,7 +9,6 @@ use pinfold_core::name::NodeName;
 use pinfold_core::node_set::NodeSet;
 use pinfold_kube::cluster::{LocationSource, PodChange, PodLocation, find_changes};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::scheduling_constraints::PodConstraints;
 use pinfold_render::explain as render;
 use serde::Serialize;
 
@@ -128,7 +127,7 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     let mut state = ClusterState::open(&args.source, Some(name))?;
     let notes = std::mem::take(&mut state.notes);
     let pod = state.pod(&args.namespace, &args.name)?;
-    let constraints = state.constraints(&pod.pod.uid);
+    let constraints = &pod.constraints;
     let request = state.request(pod)?;
     let mut found = PodExplanation {
         namespace: pod.meta.namespace.clone(),
@@ -153,9 +152,10 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         let note = format!("not checked here, though a scheduler does: {words}");
         found.notes.push(note);
     }
+    found.notes.extend(state.unknown_namespaces(pod));
     match &pod.node_name {
-        Some(node) => explain_bound(&state, pod, node, &request, &constraints, &mut found)?,
-        None => explain_pending(&state, pod, &request, &constraints, args, &mut found)?,
+        Some(node) => explain_bound(&state, pod, node, &request, &mut found)?,
+        None => explain_pending(&state, pod, &request, args, &mut found)?,
     }
     output::print_as(args.output, &found, || text(&found))?;
     Ok(match found.location.is_none() && found.fits.is_empty() {
@@ -170,7 +170,6 @@ fn explain_bound(
     pod: &PodObject,
     node: &str,
     request: &PodRequest,
-    constraints: &PodConstraints,
     found: &mut PodExplanation,
 ) -> Result<(), Failure> {
     let name = NodeName::from(node);
@@ -209,7 +208,7 @@ fn explain_bound(
             ));
         }
     }
-    evaluate_nodes(state, &mut cluster, request, constraints, found);
+    evaluate_nodes(state, &mut cluster, pod, request, found);
     if let Some(decision) = reasons::kubelet_decision(&cluster, &name, request) {
         found.because = render::admission(&found.name, &decision, render::WIDTH);
     }
@@ -229,21 +228,22 @@ fn explain_pending(
     state: &ClusterState,
     pod: &PodObject,
     request: &PodRequest,
-    constraints: &PodConstraints,
     args: &PodArgs,
     found: &mut PodExplanation,
 ) -> Result<(), Failure> {
-    found.scheduler.clone_from(&constraints.scheduler_message);
+    found
+        .scheduler
+        .clone_from(&pod.constraints.scheduler_message);
     let mut cluster = state.cluster.clone();
-    evaluate_nodes(state, &mut cluster, request, constraints, found);
-    let mut search = MoveSearch::new(state, request);
+    evaluate_nodes(state, &mut cluster, pod, request, found);
+    let mut search = MoveSearch::new(state, pod, request);
     if !args.if_moved.is_empty() {
         found.if_moved = Some(requested_moves(state, &search, &args.if_moved)?);
     }
     if !found.fits.is_empty() {
         return Ok(());
     }
-    for node in state.excluded_nodes(request.uid(), constraints).keys() {
+    for node in state.excluded_nodes(pod).keys() {
         cluster.remove_node(node);
     }
     found.changes = find_changes(&cluster, &state.options, &BTreeMap::new(), pod);
@@ -259,11 +259,11 @@ fn explain_pending(
 fn evaluate_nodes(
     state: &ClusterState,
     cluster: &mut Cluster,
+    pod: &PodObject,
     request: &PodRequest,
-    constraints: &PodConstraints,
     found: &mut PodExplanation,
 ) {
-    let excluded = state.excluded_nodes(request.uid(), constraints);
+    let excluded = state.excluded_nodes(pod);
     let ranked = cluster.rank(request).into_iter();
     let ranked: Vec<(NodeName, i64)> = ranked
         .filter(|ranked| !excluded.contains_key(ranked.node))

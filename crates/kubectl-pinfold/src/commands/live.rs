@@ -4,7 +4,7 @@ use pinfold_apiserver::snapshot::{ListRequest, ListResult, SnapshotError, snapsh
 use pinfold_apiserver::{Connection, ConnectionError};
 use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::decider::Decider;
-use pinfold_kube::inventory::Inventory;
+use pinfold_kube::objects::ClusterObjects;
 use pinfold_render::text::count;
 
 use crate::args::{ObjectsArgs, SourceArgs};
@@ -24,6 +24,8 @@ const MAX_NODES: usize = 10_000;
 const MAX_PODS: usize = 200_000;
 /// Objects per page. Nodes list their images, so that pages are large.
 const PAGE: usize = 200;
+/// The kind of namespaces.
+const NAMESPACE: &str = "Namespace";
 /// The most invalid objects listed in notes; further ones are counted.
 const MAX_INVALID: usize = 3;
 
@@ -49,27 +51,35 @@ pub(super) struct PodName<'a> {
 
 /// What was listed.
 pub(super) struct ListedObjects {
-    pub(super) inventory: Inventory,
+    pub(super) objects: ClusterObjects,
     /// Lists that failed, invalid objects and old reports.
     pub(super) notes: Vec<String>,
+    /// Why the Namespaces were not listed.
+    pub(super) without_namespaces: Option<String>,
     /// Why the node of the pod does not start it, if the pod is bound and not running.
     pub(super) start_failure: Option<String>,
 }
 
-/// Lists nodes, their reports and pods; notes say what could not be listed. If listing all pods is forbidden, those of
-/// the namespace of `pod` are listed.
+/// Lists nodes, their reports and pods, and for a pod that is scheduled also Namespaces, whose labels affinity terms
+/// read; notes say what could not be listed. If listing all pods is forbidden, those of the namespace of `pod` are listed.
 ///
 /// Without any node the rejected lists are the error: a user without rights must see that.
 pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<ListedObjects, Failure> {
     let connection = connection(&args.objects)?;
     let _activity = Activity::on_stderr(&format!("listing objects of {}", connection.url()));
-    let kinds = kinds(args.decider.decider, pod.map(|pod| pod.namespace));
+    let mut kinds = kinds(args.decider.decider, pod.map(|pod| pod.namespace));
+    kinds.extend(pod.map(|_| ListedKind::namespaces()));
     let mut reader = Reader::default();
-    let Lists { rejected, notes } = each_list(&connection, &kinds, &mut |kind, path, objects| {
+    let lists = each_list(&connection, &kinds, &mut |kind, path, objects| {
         reader.add(kind, path, &objects, pod);
     })?;
+    let (namespaces, missing): (Vec<_>, Vec<_>) = lists
+        .into_iter()
+        .partition(|missing| missing.kind == NAMESPACE);
+    let notes: Vec<String> = missing.iter().map(MissingList::note).collect();
     reader.notes.splice(0..0, notes);
-    let objects = &reader.inventory.objects;
+    let rejected = MissingList::rejected(&missing);
+    let objects = &reader.objects;
     if objects.nodes.is_empty() && objects.topologies.is_empty() && !rejected.is_empty() {
         return Err(Failure::Environment(format!(
             "{}: {}",
@@ -84,20 +94,36 @@ pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<Listed
         }),
         None => None,
     };
-    let (inventory, notes) = reader.finish(jiff::Timestamp::now());
+    let (objects, notes) = reader.finish(jiff::Timestamp::now());
     Ok(ListedObjects {
-        inventory,
+        objects,
         notes,
+        without_namespaces: namespaces.into_iter().next().map(|missing| missing.reason),
         start_failure,
     })
 }
 
-/// The lists that the API server does not give.
-struct Lists {
-    /// What was rejected.
-    rejected: Vec<String>,
-    /// The same with the consequences, and the kinds that the server does not know.
-    notes: Vec<String>,
+/// A list that the API server does not give.
+struct MissingList {
+    kind: &'static str,
+    /// What failed.
+    reason: String,
+    /// Whether the server rejected it; otherwise it does not know the kind.
+    is_rejected: bool,
+    /// The consequence.
+    without: &'static str,
+}
+
+impl MissingList {
+    fn note(&self) -> String {
+        format!("{}: {}", self.reason, self.without)
+    }
+
+    /// What the server rejected.
+    fn rejected(all: &[Self]) -> Vec<&str> {
+        let rejected = all.iter().filter(|missing| missing.is_rejected);
+        rejected.map(|missing| missing.reason.as_str()).collect()
+    }
 }
 
 /// Passes every object that `--nodes` needs to `take`, with its kind and API version. Returns notes about what could not
@@ -109,16 +135,9 @@ pub(super) fn each_object(
     let connection = connection(args)?;
     // Volcano's reports are part of it.
     let mut kinds = kinds(Decider::Volcano, None);
-    kinds.push(ListedKind {
-        plural: "namespaces",
-        kind: "Namespace",
-        versions: vec![("v1", "/api/v1/namespaces".to_owned())],
-        fields: "",
-        most: MAX_NODES,
-        without: "affinity to pods of namespaces by their labels cannot be decided",
-    });
+    kinds.push(ListedKind::namespaces());
     let mut nodes = 0;
-    let Lists { rejected, notes } = each_list(&connection, &kinds, &mut |kind, path, objects| {
+    let missing = each_list(&connection, &kinds, &mut |kind, path, objects| {
         nodes +=
             usize::from(kind.kind == "Node" || kind.kind == "NodeResourceTopology") * objects.len();
         let version = kind.version(path);
@@ -126,13 +145,14 @@ pub(super) fn each_object(
             .iter()
             .for_each(|json| take(kind.kind, version, json));
     })?;
+    let rejected = MissingList::rejected(&missing);
     match nodes == 0 && !rejected.is_empty() {
         true => Err(Failure::Environment(format!(
             "{}: {}",
             connection.url(),
             rejected.join("; ")
         ))),
-        false => Ok(notes),
+        false => Ok(missing.iter().map(MissingList::note).collect()),
     }
 }
 
@@ -148,29 +168,29 @@ fn connection(args: &ObjectsArgs) -> Result<Connection, Failure> {
     })
 }
 
-/// Lists all kinds and passes the objects of each to `take`, with the path that was listed.
+/// Lists all kinds and passes the objects of each to `take`, with the path that was listed. Returns the lists that failed.
 fn each_list(
     connection: &Connection,
     kinds: &[ListedKind],
     take: &mut dyn FnMut(&ListedKind, &str, Vec<String>),
-) -> Result<Lists, Failure> {
+) -> Result<Vec<MissingList>, Failure> {
     let wanted: Vec<ListRequest> = kinds.iter().map(ListedKind::wanted).collect();
     let listed = snapshot(connection, &wanted).map_err(|error| failure(connection, &error))?;
-    let mut lists = Lists {
-        rejected: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut missing = Vec::new();
     for (kind, listed) in kinds.iter().zip(listed) {
         match listed {
             ListResult::All { path, objects } => take(kind, &path, objects),
-            ListResult::Rejected(error) if error.code() == Some(404) => lists.notes.push(format!(
-                "the cluster serves no {}: {}",
-                kind.plural, kind.without
-            )),
             ListResult::Rejected(error) => {
-                let sentence = format!("{} cannot be listed ({error})", kind.plural);
-                lists.notes.push(format!("{sentence}: {}", kind.without));
-                lists.rejected.push(sentence);
+                let is_rejected = error.code() != Some(404);
+                missing.push(MissingList {
+                    kind: kind.kind,
+                    reason: match is_rejected {
+                        true => format!("{} cannot be listed ({error})", kind.plural),
+                        false => format!("the cluster serves no {}", kind.plural),
+                    },
+                    is_rejected,
+                    without: kind.without,
+                });
             }
             ListResult::TooMany { max_objects } => {
                 return Err(Failure::Environment(format!(
@@ -180,7 +200,7 @@ fn each_list(
             }
         }
     }
-    Ok(lists)
+    Ok(missing)
 }
 
 fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
@@ -247,6 +267,17 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
 }
 
 impl ListedKind {
+    fn namespaces() -> Self {
+        Self {
+            plural: "namespaces",
+            kind: NAMESPACE,
+            versions: vec![("v1", "/api/v1/namespaces".to_owned())],
+            fields: "",
+            most: MAX_NODES,
+            without: "affinity to pods of namespaces by their labels cannot be decided",
+        }
+    }
+
     /// The API version of a path.
     fn version(&self, path: &str) -> &'static str {
         let version = self.versions.iter().find(|(_, own)| own == path);
@@ -263,10 +294,10 @@ impl ListedKind {
     }
 }
 
-/// Reads objects into the inventory.
+/// Reads the objects of lists.
 #[derive(Default)]
 struct Reader {
-    inventory: Inventory,
+    objects: ClusterObjects,
     notes: Vec<String>,
     /// Errors of invalid objects.
     invalid: Vec<String>,
@@ -296,7 +327,7 @@ impl Reader {
                 _ => {}
             }
             let added = ApiObject::parse(kind.kind, version, json).and_then(|object| {
-                let added = self.inventory.add(&object.document);
+                let added = self.objects.add_object(&object.document);
                 added.map_err(|findings| object.invalid(&findings))
             });
             if let Err(invalid) = added {
@@ -305,7 +336,7 @@ impl Reader {
         }
     }
 
-    fn finish(mut self, now: jiff::Timestamp) -> (Inventory, Vec<String>) {
+    fn finish(mut self, now: jiff::Timestamp) -> (ClusterObjects, Vec<String>) {
         self.notes.extend(self.ages.notes(now));
         for error in self.invalid.iter().take(MAX_INVALID) {
             self.notes.push(format!("invalid object left out: {error}"));
@@ -314,6 +345,6 @@ impl Reader {
             let more = count(more, "more invalid object", "more invalid objects");
             self.notes.push(format!("... {more} left out"));
         }
-        (self.inventory, self.notes)
+        (self.objects, self.notes)
     }
 }

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use pinfold_cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PodRequest};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::demand::effective_requests;
-use pinfold_core::name::{NodeName, PodUid};
+use pinfold_core::name::NodeName;
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::quantity::Quantity;
 use pinfold_kube::cluster::{LocationSource, NodeSources, PodLocation};
 use pinfold_kube::pod::PodObject;
-use pinfold_kube::scheduling_constraints::PodConstraints;
 use serde::Serialize;
 
 use super::cluster_state::ClusterState;
@@ -66,19 +65,17 @@ type LocatedPod<'a> = (&'a PodObject, PodLocation);
 pub(super) struct MoveSearch<'a> {
     state: &'a ClusterState,
     sources: BTreeMap<NodeName, NodeSources<'a>>,
+    pod: &'a PodObject,
     request: PodRequest,
-    constraints: PodConstraints,
-    uid: PodUid,
     trials: usize,
 }
 
 impl<'a> MoveSearch<'a> {
-    pub(super) fn new(state: &'a ClusterState, request: &PodRequest) -> Self {
+    pub(super) fn new(state: &'a ClusterState, pod: &'a PodObject, request: &PodRequest) -> Self {
         Self {
             state,
             sources: state.sources(),
-            constraints: state.constraints(request.uid()),
-            uid: request.uid().clone(),
+            pod,
             request: request.clone(),
             trials: MAX_TRIALS,
         }
@@ -91,9 +88,7 @@ impl<'a> MoveSearch<'a> {
 
     /// The smallest sets that make the pod fit, those with the fewest CPUs first.
     pub(super) fn smallest(&mut self, cluster: &mut Cluster) -> Vec<MovePlan> {
-        let excluded = self
-            .state
-            .excluded_nodes(self.request.uid(), &self.constraints);
+        let excluded = self.state.excluded_nodes(self.pod);
         let mut nodes = Vec::new();
         for node in cluster.evaluate_all(&self.request) {
             if let (Some(rejection), false) = (
@@ -141,10 +136,8 @@ impl<'a> MoveSearch<'a> {
             }
             _ => !matches!(found.location_of(pod, options), PodLocation::Shared),
         };
-        let is_movable = |pod: &PodObject| {
-            let constraints = self.state.constraints(&pod.pod.uid);
-            !constraints.immovable && !constraints.terminating
-        };
+        let is_movable =
+            |pod: &PodObject| !pod.constraints.immovable && !pod.constraints.terminating;
         let pods = found.pods.iter().copied();
         pods.filter(|pod| is_movable(pod) && matters(pod)).collect()
     }
@@ -242,13 +235,12 @@ impl<'a> MoveSearch<'a> {
                 let placed = cluster.place_on(&self.request, node).ok()?;
                 (placed.node, placed.cpus, placed.numa)
             }
-            None => self.place_on_best_node(&mut cluster, &self.request, &self.constraints)?,
+            None => self.place_on_best_node(&mut cluster, &self.request, self.pod)?,
         };
         let mut moves = Vec::new();
         for &pod in set {
             let request = self.state.request(pod).ok()?;
-            let constraints = self.state.constraints(&pod.pod.uid);
-            let placed = self.place_on_best_node(&mut cluster, &request, &constraints);
+            let placed = self.place_on_best_node(&mut cluster, &request, pod);
             let (to, cpus, numa_nodes) = match placed {
                 Some((to, cpus, numa)) => (Some(to), cpus, numa),
                 None => (None, CpuSet::new(), NodeSet::EMPTY),
@@ -274,9 +266,9 @@ impl<'a> MoveSearch<'a> {
         &self,
         cluster: &mut Cluster,
         request: &PodRequest,
-        constraints: &PodConstraints,
+        pod: &PodObject,
     ) -> Option<(NodeName, CpuSet, NodeSet)> {
-        let excluded = self.state.excluded_nodes(request.uid(), constraints);
+        let excluded = self.state.excluded_nodes(pod);
         let ranked = cluster.rank(request).into_iter();
         let mut allowed = ranked.filter(|ranked| !excluded.contains_key(ranked.node));
         let node = allowed.next()?.node.clone();
@@ -315,7 +307,7 @@ impl<'a> MoveSearch<'a> {
 
     /// Whether `pod` is the pending pod.
     pub(super) fn is_itself(&self, pod: &PodObject) -> bool {
-        pod.pod.uid == self.uid
+        pod.pod.uid == self.pod.pod.uid
     }
 }
 

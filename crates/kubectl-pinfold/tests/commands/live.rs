@@ -317,3 +317,74 @@ fn an_unreachable_server_or_unknown_context_exits_with_3() {
     assert_eq!(lost.code, 3, "{}", lost.stdout);
     assert!(lost.stderr.contains("neverland"), "{}", lost.stderr);
 }
+
+/// A cluster of one node whose only pod excludes pods of namespaces with a label, and a pending pod in namespace `ml`.
+fn namespaced() -> Vec<Value> {
+    let term = json!({
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": {"matchLabels": {"team": "ml"}},
+        "topologyKey": "kubernetes.io/hostname",
+    });
+    let affinity =
+        json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    let containers = json!([{"name": "main"}]);
+    vec![
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "one", "labels": {"kubernetes.io/hostname": "one"}},
+            "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}},
+        }),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": {"team": "ml"}}}),
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "alone", "namespace": "other", "uid": "a"},
+            "spec": {"nodeName": "one", "affinity": affinity, "containers": containers},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "ml", "uid": "w", "labels": {"app": "web"}},
+            "spec": {"containers": containers},
+        }),
+    ]
+}
+
+#[test]
+fn affinity_terms_read_the_labels_of_namespaces_of_a_live_cluster() {
+    let lists: Lists = |path| match path {
+        "/api/v1/namespaces" => Ok("Namespace"),
+        other => all_lists(other),
+    };
+    let line = "explain pod web -n ml";
+    let excluded = run_with(namespaced(), lists, line);
+    assert_eq!(excluded.code, 1, "{}", excluded.output());
+    assert!(
+        excluded
+            .stdout
+            .contains("existing pods anti-affinity rules"),
+        "{}",
+        excluded.stdout
+    );
+
+    let forbidden: Lists = |path| match path {
+        "/api/v1/namespaces" => Err(403),
+        other => all_lists(other),
+    };
+    let unknown = run_with(namespaced(), forbidden, line);
+    assert_eq!(unknown.code, 0, "{}", unknown.output());
+    let text = unknown.stdout.replace("\n      ", " ");
+    assert!(
+        text.contains(
+            "not simulated: labels of namespaces in pod affinity (namespaces cannot be listed"
+        ),
+        "{text}"
+    );
+
+    let mut plain = namespaced();
+    plain[2]["spec"]["affinity"] = json!({});
+    let unread = run_with(plain, forbidden, line);
+    assert!(
+        !unread.output().contains("namespaces"),
+        "{}",
+        unread.output()
+    );
+}

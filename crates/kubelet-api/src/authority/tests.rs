@@ -300,7 +300,7 @@ fn the_unread_bytes_are_bounded_whatever_their_compression() {
     for _ in 0..2000 {
         sent.extend(frame(1, 0x4, 1, &[0xbe; 7]));
     }
-    let mut readable = AuthorityStream::new(Sent(&sent));
+    let mut readable = AuthorityStream::new(Sent(&sent), ());
     let mut context = Context::from_waker(std::task::Waker::noop());
     let (mut buffer, mut total, mut most) = ([0; 100], 0, 0);
     loop {

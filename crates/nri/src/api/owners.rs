@@ -29,23 +29,6 @@ pub struct CompoundFieldOwners {
     pub owners: BTreeMap<String, String>,
 }
 
-impl OwningPlugins {
-    /// The plugin that changed a field of one value, if any did.
-    #[must_use]
-    pub fn simple(&self, container: &str, field: Field) -> Option<&str> {
-        let fields = self.owners.get(container)?;
-        fields.simple.get(&i32::from(field)).map(String::as_str)
-    }
-
-    /// The plugin that changed an entry of a field of many values, if any did.
-    #[must_use]
-    pub fn compound(&self, container: &str, field: Field, key: &str) -> Option<&str> {
-        let fields = self.owners.get(container)?;
-        let entries = fields.compound.get(&i32::from(field))?;
-        entries.owners.get(key).map(String::as_str)
-    }
-}
-
 /// A field that plugins can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]

@@ -12,7 +12,7 @@ use super::{
     AgentConfig, DirectWrites, FIELDS, Mode, NodeDialect, PartitionKind, PublishedObject,
     UnknownContainerPolicy,
 };
-use crate::kubernetes::OtherWriterPolicy;
+use crate::kubernetes::{OtherWriterPolicy, Taint};
 
 pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> AgentConfig {
     let mut config = AgentConfig::default();
@@ -58,6 +58,7 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
             &mut cgroups.direct_writes,
             report,
         );
+        path_or_none(&section, "systemdBus", &mut cgroups.systemd_bus, report);
         boolean(
             &section,
             "migrateMemory",
@@ -109,6 +110,9 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
         one_of(&section, "otherWriters", OTHER_WRITERS, writers, report);
         let method = &mut config.kubernetes.fingerprint_method;
         one_of(&section, "fingerprintMethod", FINGERPRINTS, method, report);
+        let condition = &mut config.kubernetes.node_condition;
+        boolean(&section, "nodeCondition", condition, report);
+        startup_taint(&section, &mut config.kubernetes.startup_taint, report);
     }
     if let Some(section) = section(whole, FIELDS, "takeover", report) {
         let takeover = &mut config.takeover;
@@ -226,6 +230,21 @@ fn endpoint(within: &FieldRef<'_>, into: &mut Option<String>, report: &mut Diagn
             *into = Some(text.trim_end_matches('/').to_owned());
         }
         _ => place.unexpected(WHAT, report),
+    }
+}
+
+fn startup_taint(within: &FieldRef<'_>, into: &mut Option<Taint>, report: &mut DiagnosticReport) {
+    const WHAT: &str = "KEY:NoSchedule, KEY:PreferNoSchedule, KEY:NoExecute, or none";
+    let Some(place) = within.get("startupTaint") else {
+        return;
+    };
+    let Some(text) = place.text(WHAT, report) else {
+        return;
+    };
+    match text.parse() {
+        Ok(taint) => *into = Some(taint),
+        Err(()) if text == "none" => *into = None,
+        Err(()) => place.unexpected(WHAT, report),
     }
 }
 

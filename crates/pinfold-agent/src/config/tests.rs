@@ -18,12 +18,12 @@ kubelet: {configFile: /etc/pinfold/kubelet.yaml, rootDirectory: /srv/kubelet, en
 koordinator: {schedulerConfigFile: /etc/pinfold/scheduler.yaml}
 stateDirectory: /srv/pinfold
 runtime: {nriSocket: none, pluginIndex: '05', niceness: 3}
-cgroups: {directWrites: never, migrateMemory: false, partitions: isolated, checkInterval: 1m30s}
+cgroups: {directWrites: never, systemdBus: none, migrateMemory: false, partitions: isolated, checkInterval: 1m30s}
 devices: {managePlugins: true, pluginDirectory: /srv/plugins}
 podResources: {socket: none, kubeletSocket: /srv/pr.sock}
 api: {socket: none}
 metrics: {listen: '[::]:1234'}
-kubernetes: {kubeconfig: inCluster, publish: [numatopology], publishInterval: 500ms, otherWriters: repair, fingerprintMethod: all}
+kubernetes: {kubeconfig: inCluster, publish: [numatopology], publishInterval: 500ms, otherWriters: repair, fingerprintMethod: all, nodeCondition: true, startupTaint: pinfold.dev/agent-not-ready:NoSchedule}
 unknownContainers: reject
 takeover: {disableQueryKubeletConfig: true, cpuSetAllocator: false}
 ";

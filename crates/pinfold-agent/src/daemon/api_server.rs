@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::AgentError;
 use crate::config::{Access, AgentConfig};
-use crate::kubernetes::{ApiServerClient, Connection, SyncEvent, Timing};
+use crate::kubernetes::{
+    ApiServerClient, ClientOptions, Connection, NodeStatusConfig, SyncEvent, Timing,
+};
 use crate::metrics::{Metrics, catalogue};
 
 /// The connection to the API server; `None` if the configuration has none.
@@ -18,13 +20,19 @@ pub(super) fn connect(
         Access::InCluster => Connection::in_cluster()?,
         Access::File(path) => Connection::from_kubeconfig(path)?,
     };
-    let timing = Timing {
-        interval: config.kubernetes.publish_interval,
-        ..Timing::default()
+    let options = ClientOptions {
+        timing: Timing {
+            interval: config.kubernetes.publish_interval,
+            ..Timing::default()
+        },
+        other_writers: config.kubernetes.other_writers,
+        node_status: NodeStatusConfig {
+            condition: config.kubernetes.node_condition,
+            startup_taint: config.kubernetes.startup_taint.clone(),
+        },
     };
     let metrics = metrics.clone();
-    let policy = config.kubernetes.other_writers;
-    let link = ApiServerClient::start_with(&connection, node, timing, policy, move |event| {
+    let link = ApiServerClient::start_with(&connection, node, options, move |event| {
         count(&metrics, &event);
         log(&event);
     })?;
@@ -50,6 +58,9 @@ fn log(event: &SyncEvent) {
         SyncEvent::NotServed { .. } => tracing::warn!(detail = %event, "resource not served"),
         SyncEvent::PublishFailed { .. } => tracing::warn!(detail = %event, "publishing failed"),
         SyncEvent::OtherWriter { .. } => tracing::warn!(detail = %event, "another writer found"),
+        SyncEvent::TaintRemoved { taint } => {
+            tracing::info!(%taint, "startup taint removed from the Node");
+        }
         SyncEvent::EventRejected { .. } => tracing::warn!(detail = %event, "pod event rejected"),
         SyncEvent::TaskPanicked { .. } => tracing::error!(detail = %event, "task panicked"),
         SyncEvent::EventsDropped { events } => tracing::warn!(events, "pod events dropped"),

@@ -25,7 +25,7 @@ use pinfold_kube::pod::PodObject;
 use super::service::now;
 use super::telemetry::NodeTelemetry;
 use crate::kubernetes::{CachedPod, PodCache};
-use crate::node::{ManagedContainer, ManagedNode, Sandbox, Update};
+use crate::node::{ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
 use crate::runtime::{Telemetry, kubelet_devices_of_new_pods, lock};
 
 /// Interval between scans.
@@ -85,6 +85,12 @@ impl CgroupScanner {
         );
         for change in &sync_changes {
             self.telemetry.record_sync_change(change);
+            // Every pod starts unpinned here, so that only one that stays unpinned is worth a warning.
+            if matches!(change, SyncChange::UsesSharedPool { .. })
+                && let Some(warning) = lock(&self.node).unpinned_start(change)
+            {
+                self.telemetry.warn_pod(warning);
+            }
         }
         self.telemetry.node_changed();
         // If the queue is full, the drift monitor repairs the containers later.

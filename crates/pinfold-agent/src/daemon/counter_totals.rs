@@ -45,6 +45,11 @@ impl CounterTotals {
         }
     }
 
+    /// Copies the number of syncs of the journal.
+    pub(super) fn journal_syncs(&mut self, metrics: &Metrics, syncs: u64) {
+        self.raise_to(metrics, &catalogue::JOURNAL_SYNCS, &[], syncs);
+    }
+
     /// Copies the registrations and allocations of device plugins.
     pub(super) fn device_plugins(&mut self, metrics: &Metrics, activity: PluginActivity) {
         let metric = &catalogue::PLUGIN_REGISTRATIONS;
@@ -96,6 +101,7 @@ mod tests {
         };
         for _ in 0..2 {
             totals.admissions(&metrics, &counters);
+            totals.journal_syncs(&metrics, 4);
             totals.pod_resources(&metrics, asked);
         }
         let took = ("vendor.com/gpu".into(), Duration::from_millis(20));
@@ -109,6 +115,7 @@ mod tests {
             "kubelet_cpu_manager_pinning_requests_total 3",
             "kubelet_container_aligned_compute_resources_count{scope=\"pod\",boundary=\"numa_node\"} 2",
             "kubelet_pod_resources_endpoint_requests_total{server_api_version=\"v1\"} 3",
+            "pinfold_journal_syncs_total 4",
             "kubelet_pod_resources_endpoint_errors_get{server_api_version=\"v1\"} 1",
             "kubelet_device_plugin_registration_total{resource_name=\"vendor.com/gpu\"} 1",
             "kubelet_device_plugin_alloc_duration_seconds_count{resource_name=\"vendor.com/gpu\"} 1",

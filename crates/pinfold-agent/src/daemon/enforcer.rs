@@ -6,8 +6,8 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use nri::Handle;
-use pinfold_cgroup::{CpuTimeLimit, GroupPath, Hierarchy};
+use nri::{CallError, Handle};
+use pinfold_cgroup::{CgroupError, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
 use pinfold_kube::state::CpuManagerState;
@@ -15,23 +15,27 @@ use pinfold_standalone::confine_process;
 
 use super::partitions::PartitionManager;
 use super::telemetry::NodeTelemetry;
+use super::unmet_allowances::UnmetAllowance;
 use crate::allowance::{Allowance, Quota};
+use crate::cgroup_writer::CgroupWriter;
 use crate::config::{CgroupsConfig, DirectWrites};
 use crate::drift::{
-    self, ContainerRef, DriftCause, DriftMonitor, Evidence, RepairLimits, RepairOutcome,
-    RuntimeSpec, WatchedContainer,
+    ContainerRef, DriftCause, DriftMonitor, DriftScan, Evidence, RepairConflict, RepairLimits,
+    RepairOutcome, RuntimeSpec, RuntimeUpdates, WatchedContainer,
 };
+use crate::kubernetes::CGROUP_CONFLICT;
 use crate::metrics::catalogue;
-use crate::node::{ManagedContainer, ManagedNode, Update};
-use crate::runtime::{self, lock};
+use crate::node::{ManagedContainer, ManagedNode, PodWarning, Update};
+use crate::runtime::{self, Telemetry, lock};
+use crate::systemd::{SystemBus, UnitManager};
 use pinfold_journal::PinnedProcess;
 
 /// Sends container updates to the runtime, writes cgroups, and repairs drift.
 pub(super) struct Enforcer {
     pub(super) node: Arc<Mutex<ManagedNode>>,
     pub(super) handle: Option<Handle>,
-    /// The cgroup file systems; `None` if the agent does not write cgroups, or there are none.
-    pub(super) hierarchy: Option<Hierarchy>,
+    /// Writes cgroups; `None` if the agent does not, or there are no cgroup file systems.
+    pub(super) writer: Option<Arc<CgroupWriter>>,
     pub(super) config: Mutex<CgroupsConfig>,
     pub(super) partitions: PartitionManager,
     pub(super) telemetry: Arc<NodeTelemetry>,
@@ -44,17 +48,19 @@ pub(super) type UpdateSeqs = BTreeMap<ContainerId, u64>;
 
 impl Enforcer {
     /// Finds the cgroup file systems, unless the configuration says not to write cgroups.
-    pub(super) fn hierarchy(
+    pub(super) fn writer(
         config: &CgroupsConfig,
         telemetry: &NodeTelemetry,
-    ) -> Option<Hierarchy> {
+    ) -> Option<Arc<CgroupWriter>> {
         if config.direct_writes == DirectWrites::Never {
             return None;
         }
+        let systemd = config.systemd_bus.as_deref().map(SystemBus::new);
+        let systemd = systemd.map(|bus| -> Arc<dyn UnitManager> { Arc::new(bus) });
         match Hierarchy::find(Path::new("/")) {
-            Ok(hierarchy) => Some(hierarchy),
+            Ok(hierarchy) => Some(Arc::new(CgroupWriter::new(hierarchy, systemd))),
             Err(error) => {
-                telemetry.problem("cgroups", Some(error.to_string()));
+                telemetry.problem("ControlGroupsNotFound", Some(error.to_string()));
                 None
             }
         }
@@ -89,38 +95,53 @@ impl Enforcer {
     /// Turns the cgroups of containers with exclusive CPUs into cpuset partitions, if configured.
     fn apply_partitions(&self) {
         let wanted = self.partitions.wanted(&lock(&self.node));
-        if let Some(hierarchy) = &self.hierarchy {
-            self.partitions.enforce(hierarchy, &wanted, &self.telemetry);
+        if let Some(writer) = &self.writer {
+            self.partitions
+                .enforce(writer.hierarchy(), &wanted, &self.telemetry);
         }
     }
 
-    /// Sends updates to the runtime, and writes the cgroups of external ones, of those with exclusive CPUs, and of those that
-    /// the runtime failed to update.
+    /// Sends updates to the runtime, and writes the cgroups of external ones and of those that the runtime failed to update.
+    /// The quota of the pods of containers with exclusive CPUs is removed: the runtime does not know their cgroups.
     fn send_updates(&self, updates: &[Update]) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (outside, inside): (Vec<&Update>, Vec<&Update>) =
             updates.iter().partition(|update| update.is_external());
         let failed = self.update_runtime(&inside);
         let direct = self.config().direct_writes;
-        let directly = |update: &&Update| {
-            direct == DirectWrites::Always
+        let writes = |writer: &CgroupWriter, update: &Update| {
+            // On cgroup v1 the runtime does not set whether memory is migrated, and systemd manages no cpusets.
+            let is_v1 = writer.hierarchy().cpuset.version == CgroupVersion::V1;
+            update.is_external()
                 || failed.contains(&update.container)
-                || update.allowance.quota == Quota::Unlimited
+                || direct == DirectWrites::Always
+                || (is_v1 && update.allowance.quota == Quota::Unlimited)
         };
-        let inside = inside.into_iter().filter(directly);
-        for update in inside.chain(outside) {
+        for update in inside.into_iter().chain(outside) {
             let (process, group) = {
                 let node = lock(&self.node);
                 let container = node.container(&update.container);
                 let process = container.and_then(ManagedContainer::process).cloned();
                 (process, container.and_then(group_of))
             };
-            if let Some(process) = process {
-                self.confine(&process, &update.allowance);
-            } else if let Some(group) = group {
-                self.write(&group, &update.allowance);
+            match (process, group, &self.writer) {
+                (Some(process), ..) => self.confine(&process, &update.allowance),
+                (None, Some(group), Some(writer)) => {
+                    let written = match writes(writer, update) {
+                        true => self.write(writer, &group, &update.allowance),
+                        false => writer.lift_pod_quota(&group, &update.allowance),
+                    };
+                    match written {
+                        Err(error) if !error.is_vanished() => {
+                            tracing::warn!(cgroup = %group, %error, "cgroup write failed");
+                        }
+                        _ => {}
+                    }
+                }
+                _ => {}
             }
         }
+        self.report_systemd();
     }
 
     /// Sets the CPU affinity of an external process, unless it has terminated.
@@ -163,6 +184,10 @@ impl Enforcer {
             .map(|all| all.update_containers(wanted));
         match outcome {
             Some(Ok(failed)) => failed.into_iter().map(|one| one.container_id).collect(),
+            // The update was caused by the runtime's list of containers, or the runtime is gone.
+            Some(Err(CallError::NotConnected)) => {
+                updates.iter().map(|one| one.container.clone()).collect()
+            }
             Some(Err(error)) => {
                 let containers = updates.len();
                 tracing::warn!(containers, %error, "container update through NRI failed");
@@ -172,10 +197,12 @@ impl Enforcer {
         }
     }
 
-    fn write(&self, group: &GroupPath, allowance: &Allowance) {
-        let Some(hierarchy) = &self.hierarchy else {
-            return;
-        };
+    fn write(
+        &self,
+        writer: &CgroupWriter,
+        group: &GroupPath,
+        allowance: &Allowance,
+    ) -> Result<(), CgroupError> {
         let online = lock(&self.node)
             .journaled()
             .ledger()
@@ -184,11 +211,14 @@ impl Enforcer {
             .online()
             .clone();
         let migrate = Some(self.config().migrate_memory);
-        match drift::enforce(hierarchy, group, allowance, &online, migrate) {
-            Ok(_) => {}
-            Err(error) if error.is_vanished() => {}
-            Err(error) => tracing::warn!(cgroup = %group, %error, "cgroup write failed"),
-        }
+        let written = writer.enforce(group, allowance, &online, migrate);
+        written.map(drop)
+    }
+
+    /// Reports whether systemd takes the properties of its units.
+    fn report_systemd(&self) {
+        let error = self.writer.as_ref().and_then(|one| one.systemd_error());
+        self.telemetry.problem("SystemdNotReached", error);
     }
 
     /// Compares the cgroups of all containers with their allowances, and repairs drift. Skips containers updated since the
@@ -201,7 +231,7 @@ impl Enforcer {
     ) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.confine_all();
-        let Some(hierarchy) = &self.hierarchy else {
+        let Some(writer) = &self.writer else {
             return;
         };
         self.apply_partitions();
@@ -216,16 +246,14 @@ impl Enforcer {
         };
         let evidence = Evidence { online, kubelet };
         let counted = DriftCause::ALL.map(|cause| monitor.counters(cause).drifted);
-        let is_settled = |watched: &WatchedContainer| {
-            let node = lock(&self.node);
-            let current = node
-                .container(watched.container.id.as_str())
-                .map(ManagedContainer::update_seq)
-                .filter(|&number| number > 0);
-            current.is_some() && current == last.get(&watched.container.id).copied()
-        };
         let now = Instant::now();
-        let scan = monitor.scan_settled(hierarchy, &containers, &evidence, now, &is_settled);
+        let runtime = SettledUpdates {
+            enforcer: self,
+            last,
+        };
+        let scan = monitor.scan(writer, &runtime, &containers, &evidence, now);
+        self.report_systemd();
+        self.report_unmet(&scan);
         *last = changes;
         let metrics = &self.telemetry.metrics;
         for (cause, counted) in DriftCause::ALL.into_iter().zip(counted) {
@@ -236,6 +264,8 @@ impl Enforcer {
         let lasting = lasting.filter(|(_, outcome)| !matches!(outcome, RepairOutcome::Repaired));
         let lasting = u32::try_from(lasting.count()).unwrap_or(u32::MAX);
         metrics.set(&catalogue::DRIFTED, &[], f64::from(lasting));
+        let conflicts = u32::try_from(monitor.conflicts()).unwrap_or(u32::MAX);
+        metrics.set(&catalogue::CGROUP_CONFLICTS, &[], f64::from(conflicts));
         for (drift, outcome) in &scan.drifts {
             match outcome {
                 RepairOutcome::Repaired => tracing::warn!(%drift, "cgroup drift repaired"),
@@ -243,7 +273,7 @@ impl Enforcer {
                     tracing::warn!(%drift, "cgroup drift not repaired: repairs are paused");
                 }
                 RepairOutcome::NotRepairable => {
-                    tracing::warn!(%drift, "cgroup drift not repaired: a CPU is offline");
+                    tracing::warn!(%drift, "cgroup drift cannot be repaired");
                 }
                 RepairOutcome::Failed(error) => {
                     tracing::warn!(%drift, %error, "cgroup drift repair failed");
@@ -256,10 +286,81 @@ impl Enforcer {
         for (container, error) in &scan.unreadable {
             tracing::warn!(%container, %error, "reading cgroup failed");
         }
+        for conflict in &scan.conflicts {
+            self.warn_of_conflict(conflict);
+        }
         let conflict = scan.conflicts.first().map(ToString::to_string);
         if conflict.is_some() || monitor.conflicts() == 0 {
-            self.telemetry.problem("cgroup-conflict", conflict);
+            self.telemetry.problem("CgroupConflict", conflict);
         }
+    }
+}
+
+impl Enforcer {
+    fn warn_of_conflict(&self, conflict: &RepairConflict) {
+        let pod = lock(&self.node).pod_identity(&conflict.container.pod);
+        if let Some(pod) = pod {
+            let (container, cause) = (&conflict.container.name, &conflict.cause);
+            self.telemetry.warn_pod(PodWarning {
+                pod,
+                reason: CGROUP_CONFLICT,
+                message: format!(
+                    "the control group of container {container} is overwritten after every repair: {cause}"
+                ),
+            });
+        }
+    }
+
+    /// Reports the containers that may use other CPUs than the journal has, and were not repaired.
+    fn report_unmet(&self, scan: &DriftScan) {
+        let node = lock(&self.node);
+        let unmet = scan.drifts.iter().filter_map(|(drift, outcome)| {
+            let lasts = !matches!(
+                outcome,
+                RepairOutcome::Repaired | RepairOutcome::ContainerEnded
+            );
+            if !lasts || !drift.has_other_cpus() {
+                return None;
+            }
+            let container = node.container(drift.container.id.as_str())?;
+            Some(UnmetAllowance {
+                resident: container.resident().clone(),
+                container: container.name.clone(),
+                pod: node.pod_identity(container.resident()),
+                cpus: drift.found.state.effective_cpus.clone(),
+                reason: drift.to_string(),
+            })
+        });
+        let unmet: Vec<UnmetAllowance> = unmet.collect();
+        drop(node);
+        self.telemetry.set_unmet_allowances(unmet);
+    }
+}
+
+/// Repairs drift through the runtime, for containers whose last update it had time to apply.
+struct SettledUpdates<'a> {
+    enforcer: &'a Enforcer,
+    /// The update sequence numbers of the scan before.
+    last: &'a UpdateSeqs,
+}
+
+impl RuntimeUpdates for SettledUpdates<'_> {
+    fn is_settled(&self, watched: &WatchedContainer) -> bool {
+        let node = lock(&self.enforcer.node);
+        let current = node
+            .container(watched.container.id.as_str())
+            .map(ManagedContainer::update_seq)
+            .filter(|&number| number > 0);
+        current.is_some() && current == self.last.get(&watched.container.id).copied()
+    }
+
+    fn update(&self, watched: &WatchedContainer) -> bool {
+        let update = Update {
+            container: watched.container.id.to_string(),
+            allowance: watched.expected.clone(),
+        };
+        let known = !update.is_external() && self.enforcer.handle.is_some();
+        known && self.enforcer.update_runtime(&[&update]).is_empty()
     }
 }
 
@@ -340,9 +441,8 @@ mod tests {
         read.value.into_iter().next().expect("a pod")
     }
 
-    #[test]
-    fn the_newest_allowance_is_sent_and_one_that_was_overtaken_is_sent_again() {
-        let folder = tempfile::tempdir().expect("a folder");
+    /// A node with four CPUs, one of them reserved.
+    fn node(folder: &Path) -> ManagedNode {
         let hardware = pinfold_hardware::synthetic::read("4 cores").expect("a machine");
         let (machine, _) = hardware.machine_within_reach().expect("a machine");
         let settings = Settings {
@@ -352,15 +452,64 @@ mod tests {
         };
         let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
         let limits = JournalLimits::default();
-        let journaled = JournaledLedger::open(folder.path(), Arc::new(rules), limits);
+        let journaled = JournaledLedger::open(folder, Arc::new(rules), limits);
         let pins = KubeletPins::default();
         let unknown = UnknownContainers::Adopt;
-        let mut node = ManagedNode::new(
+        ManagedNode::new(
             journaled.expect("a journal"),
             Rulebook::Kubelet,
             unknown,
             pins,
-        );
+        )
+    }
+
+    #[test]
+    fn a_container_whose_repairs_are_overwritten_is_an_event_of_its_pod() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut node = node(folder.path());
+        let now = Timestamp::UNIX_EPOCH;
+        let own = pod("own", "{limits: {cpu: 1, memory: 1Mi}}");
+        node.admit(&own, &mut NoPreference, now).expect("admitted");
+        let queue = crate::kubernetes::EventQueue::default();
+        let events = super::super::telemetry::NodeEvents {
+            queue: queue.clone(),
+            node: "worker-1".to_owned(),
+        };
+        let (changed, _) = std::sync::mpsc::sync_channel(1);
+        let metrics = Arc::new(crate::metrics::registry());
+        let enforcer = Enforcer {
+            node: Arc::new(Mutex::new(node)),
+            handle: None,
+            writer: None,
+            config: Mutex::new(crate::AgentConfig::default().cgroups),
+            partitions: PartitionManager::new(crate::config::PartitionKind::None),
+            telemetry: Arc::new(NodeTelemetry::new(metrics, Some(events), changed)),
+            writing: Mutex::default(),
+        };
+        enforcer.warn_of_conflict(&RepairConflict {
+            container: ContainerRef {
+                id: "id".into(),
+                pod: "own".into(),
+                name: "main".into(),
+            },
+            cause: DriftCause::ALL[0],
+            repairs: 3,
+            until: Instant::now(),
+        });
+        let queue = format!("{queue:?}");
+        for named in [
+            r#"name: "own""#,
+            r#"reason: "CgroupConflict""#,
+            "container main",
+        ] {
+            assert!(queue.contains(named), "{named}: {queue}");
+        }
+    }
+
+    #[test]
+    fn the_newest_allowance_is_sent_and_one_that_was_overtaken_is_sent_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut node = node(folder.path());
         let now = Timestamp::UNIX_EPOCH;
         let shared = node.admit(&pod("shared", "{}"), &mut NoPreference, now);
         shared.expect("admitted");

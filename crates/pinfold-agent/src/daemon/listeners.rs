@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread;
 
 use kubelet_api::unix::PeerLimits;
+use pinfold_daemon::socket::{self, SocketFile};
 use pinfold_devices::pod_resources::PodResourcesServer;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use super::AgentError;
 use crate::config::AgentConfig;
-use crate::http::socket::{self, ApiSocketFile};
 use crate::http::{self, Agent, ApiRoutes, HttpLimits, ProbeHandler};
 use crate::metrics::{Metrics, catalogue};
 
@@ -28,7 +28,7 @@ pub(super) fn metrics() -> Arc<Metrics> {
 
 /// The open sockets and the thread that serves them. Dropping it closes them.
 pub(super) struct Listeners {
-    _files: Vec<ApiSocketFile>,
+    _files: Vec<SocketFile>,
     /// The address of probes and metrics, with the port that the kernel chose for port 0.
     pub(super) probes: Option<std::net::SocketAddr>,
     stop: Option<oneshot::Sender<()>>,

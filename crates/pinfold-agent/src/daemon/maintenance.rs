@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use nri::Handle;
 use pinfold_kube::state::CpuManagerState;
 
 use super::AgentError;
@@ -19,6 +18,7 @@ use crate::node::{KubeletPins, UnknownContainers};
 use crate::runtime::lock;
 use crate::takeover;
 use pinfold_daemon::signals::{Signal, SignalReceiver};
+use pinfold_journal::Compaction;
 
 /// Periodic checks, and handling of signals.
 pub(super) struct MaintenanceLoop<'a> {
@@ -33,7 +33,6 @@ pub(super) struct MaintenanceLoop<'a> {
 /// Values of the last check, to log changes.
 struct LastPass {
     online: String,
-    connected: Option<bool>,
     /// Pods that the kubelet pinned.
     pinned: usize,
 }
@@ -45,7 +44,6 @@ impl MaintenanceLoop<'_> {
         let mut monitor = enforcer::drift_monitor(&config.cgroups);
         let mut last = LastPass {
             online: host::online_cpus(),
-            connected: None,
             pinned: 0,
         };
         let mut sent = UpdateSeqs::new();
@@ -74,35 +72,13 @@ impl MaintenanceLoop<'_> {
             redetect_machine(self.service);
         }
         let telemetry = &self.service.telemetry;
-        let connected = self.service.handle.as_ref().map(Handle::state);
-        let connected = connected.map(|state| state.is_connected());
-        match (connected, last.connected) {
-            (Some(false), Some(true)) => {
-                tracing::error!("container runtime disconnected: containers start unpinned");
-            }
-            (Some(false), None) => {
-                let socket = config.runtime.nri_socket.as_ref();
-                let socket = socket.map(|path| path.display().to_string());
-                tracing::warn!(
-                    socket,
-                    "container runtime not connected yet: containers start unpinned; is NRI enabled in its configuration?"
-                );
-            }
-            _ => {}
-        }
-        last.connected = connected;
         let ended = self.threads.iter().find(|thread| thread.is_finished());
         if let Some(ended) = ended {
             let name = ended.thread().name().unwrap_or("unnamed");
             let problem = format!("thread {name} has terminated unexpectedly; restart the agent");
             telemetry.problem(BROKEN_THREAD, Some(problem));
         }
-        let compaction_error = {
-            let mut node = lock(&self.service.node);
-            node.journaled_mut().compact();
-            node.journaled().compaction_error().map(ToString::to_string)
-        };
-        telemetry.problem("journal-compaction", compaction_error);
+        maintain_journal(self.service);
         self.check_takeover(config, last);
         self.service.check_node_annotations();
     }
@@ -125,7 +101,7 @@ impl MaintenanceLoop<'_> {
             (conflict, node.kubelet_pinned())
         };
         let problem = conflict.map(|conflict| conflict.to_string());
-        service.telemetry.problem("takeover", problem);
+        service.telemetry.problem("KubeletConflict", problem);
         if pinned != last.pinned {
             match pinned {
                 0 => tracing::info!(
@@ -138,6 +114,29 @@ impl MaintenanceLoop<'_> {
             }
             last.pinned = pinned;
         }
+    }
+}
+
+/// Compacts the journal and preallocates space for it, without holding up decisions meanwhile.
+fn maintain_journal(service: &Service) {
+    let compaction = lock(&service.node).journaled().begin_compaction();
+    if let Some(compaction) = compaction {
+        let written = compaction.and_then(Compaction::write);
+        lock(&service.node)
+            .journaled_mut()
+            .finish_compaction(written);
+    }
+    let (compaction_error, space) = {
+        let node = lock(&service.node);
+        let journaled = node.journaled();
+        let error = journaled.compaction_error().map(ToString::to_string);
+        (error, journaled.space_maker())
+    };
+    service
+        .telemetry
+        .problem("JournalCompactionFailed", compaction_error);
+    if let Ok(Some(space)) = space {
+        space.preallocate();
     }
 }
 
@@ -251,11 +250,11 @@ fn apply_rules(service: &Service, rules: Result<Arc<pinfold_core::ledger::Rules>
         .and_then(|plan| service.apply_plan(plan));
     match done {
         Ok(()) => {
-            service.telemetry.problem("rules", None);
+            service.telemetry.problem("RulesNotApplied", None);
             tracing::info!("rules changed: pods were placed by the new rules");
         }
         Err(error) => service.telemetry.problem(
-            "rules",
+            "RulesNotApplied",
             Some(format!("the old rules stay in force: {error}")),
         ),
     }

@@ -1,5 +1,6 @@
 //! Mode `manage`: the agent admits pods and pins containers.
 
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -21,12 +22,13 @@ use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
 use super::maintenance::{self, MaintenanceLoop};
 use super::partitions::PartitionManager;
+use super::readiness::ReadinessReporter;
 use super::service::{Service, now, writes_cgroups};
-use super::telemetry::NodeTelemetry;
-use crate::config::{AgentConfig, NodeDialect};
+use super::telemetry::{NodeEvents, NodeTelemetry};
+use crate::config::{Access, AgentConfig, NodeDialect};
 use crate::journaled_ledger::JournaledLedger;
 use crate::kubernetes::PodCache;
-use crate::node::{Koordinator, ManagedNode, Rulebook};
+use crate::node::{self, Koordinator, ManagedNode, PodWarning, Rulebook};
 use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
 };
@@ -60,7 +62,7 @@ pub(super) fn run(
     let name = host::node_name(config);
     let metrics = listeners::metrics();
     let kubernetes = api_server::connect(config, &name, &metrics)?;
-    let mut node = open(config, &machine)?;
+    let (mut node, moves) = open(config, &machine)?;
     if let Some(link) = &kubernetes {
         node = node.with_pod_status(Arc::new(link.pods().clone()));
     }
@@ -68,15 +70,19 @@ pub(super) fn run(
     let (changed, changes) = sync_channel(1);
     let telemetry = Arc::new(NodeTelemetry::new(
         metrics.clone(),
-        kubernetes.as_ref().map(|link| link.events().clone()),
+        kubernetes.as_ref().map(|link| NodeEvents {
+            queue: link.events().clone(),
+            node: name.clone(),
+        }),
         changed,
     ));
+    telemetry.record_moves(moves);
     let (updates_sender, updates) = sync_channel(UPDATE_QUEUE);
     let (devices, offers) = devices(config, &machine)?;
     let runner = runner(config)?;
     let handle = runner.as_ref().map(Runner::handle);
-    let hierarchy = match writes_cgroups(config) {
-        true => Enforcer::hierarchy(&config.cgroups, &telemetry),
+    let writer = match writes_cgroups(config) {
+        true => Enforcer::writer(&config.cgroups, &telemetry),
         false => None,
     };
     let pod_resources = devices.is_none().then(PodResourcesServer::default);
@@ -88,14 +94,15 @@ pub(super) fn run(
         telemetry: telemetry.clone(),
         handle: handle.clone(),
         devices: devices.clone(),
-        hierarchy: hierarchy.clone(),
+        writer: writer.clone(),
         updates: updates_sender.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
         node_annotations: Mutex::default(),
-        cluster: kubernetes
-            .as_ref()
-            .map(|link| (link.node().clone(), link.other_writers().clone())),
+        cluster: kubernetes.as_ref().map(|link| {
+            let (node, writers) = (link.node().clone(), link.other_writers().clone());
+            (node, writers, link.publisher().clone())
+        }),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
         journal_problem: Mutex::default(),
@@ -103,7 +110,7 @@ pub(super) fn run(
     let enforcer = Arc::new(Enforcer {
         node: node.clone(),
         handle: handle.clone(),
-        hierarchy,
+        writer,
         config: Mutex::new(config.cgroups.clone()),
         partitions: PartitionManager::new(config.cgroups.partitions),
         telemetry: telemetry.clone(),
@@ -152,11 +159,11 @@ pub(super) fn run(
             let _ = runner.run(&mut runtime);
         })?);
     } else {
-        if let (Some(link), Some(hierarchy)) = (&kubernetes, &service.hierarchy) {
+        if let (Some(link), Some(writer)) = (&kubernetes, &service.writer) {
             let scanner = CgroupScanner {
                 node,
                 pods: link.pods().clone(),
-                hierarchy: hierarchy.clone(),
+                hierarchy: writer.hierarchy().clone(),
                 reader: PodResourcesClient::new(
                     config.pod_resources.kubelet_socket.clone(),
                     POD_RESOURCES_TIMEOUT,
@@ -176,6 +183,8 @@ pub(super) fn run(
         .unwrap_or_default();
     tracing::info!(node = %name, mode = "manage", metrics = %probes, "agent started");
     telemetry.node_changed();
+    let node_status = kubernetes.as_ref().and_then(|link| link.node_status());
+    let reporter = ReadinessReporter::start(service.clone(), node_status.cloned())?;
     let maintenance = MaintenanceLoop {
         config,
         reread,
@@ -185,6 +194,7 @@ pub(super) fn run(
     };
     maintenance.run(control);
     tracing::info!("agent stopping");
+    drop(reporter);
     drop(listeners);
     if let Some(handle) = &handle {
         handle.stop();
@@ -201,8 +211,12 @@ fn spawn(
     thread.map_err(AgentError::Thread)
 }
 
-/// Opens the journal, and applies the current rules if they differ from the journal's and all pods fit.
-fn open(config: &AgentConfig, machine: &LocalMachine) -> Result<ManagedNode, AgentError> {
+/// Opens the journal, and applies the current rules if they differ from the journal's and all pods fit. Returns also the
+/// pods that were moved.
+fn open(
+    config: &AgentConfig,
+    machine: &LocalMachine,
+) -> Result<(ManagedNode, Vec<PodWarning>), AgentError> {
     let rules = machine.rules(config)?;
     let mut journaled = JournaledLedger::open(
         &config.state_directory,
@@ -214,16 +228,23 @@ fn open(config: &AgentConfig, machine: &LocalMachine) -> Result<ManagedNode, Age
         let bytes = journaled.truncated_bytes();
         tracing::warn!(bytes, "incomplete last journal entry removed");
     }
+    let mut moves = Vec::new();
     let then = journaled.ledger().rules();
     if then.machine() != rules.machine() || then.settings() != rules.settings() {
         let applied = journaled
             .plan_rules_change(&rules)
             .map_err(crate::journaled_ledger::JournaledLedgerError::from)
-            .and_then(|plan| journaled.apply_rules_change(plan, now()));
+            .and_then(|plan| {
+                let moves = node::moves(&plan, journaled.ledger());
+                journaled.apply_rules_change(plan, now()).map(|()| moves)
+            });
         match applied {
-            Ok(()) => tracing::warn!(
-                "machine or settings changed since the last run: pods were placed by the new rules"
-            ),
+            Ok(moved) => {
+                tracing::warn!(
+                    "machine or settings changed since the last run: pods were placed by the new rules"
+                );
+                moves = moved;
+            }
             Err(error) => {
                 tracing::error!(%error, "machine or settings changed since the last run: the journal's rules stay in force");
             }
@@ -240,10 +261,11 @@ fn open(config: &AgentConfig, machine: &LocalMachine) -> Result<ManagedNode, Age
     let unknown_containers = maintenance::unknown_containers(config);
     let pins = maintenance::kubelet_pins(config, maintenance::kubelet_state(config).as_ref());
     let node = ManagedNode::new(journaled, rulebook, unknown_containers, pins);
-    Ok(match config.takeover.cpu_set_allocator {
+    let node = match config.takeover.cpu_set_allocator {
         true => node,
         false => node.observe_only(),
-    })
+    };
+    Ok((node, moves))
 }
 
 /// Arguments of Koordinator's scheduler plugin, for pods that the agent places itself.
@@ -270,6 +292,9 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
     if !config.devices.manage_plugins {
         return Ok((None, None));
     }
+    if let Some(reason) = reason_to_expect_kubelet(config) {
+        return Err(AgentError::NodeHasKubelet(reason));
+    }
     let mut manager = PluginManagerConfig::new(&config.devices.plugin_directory);
     for node in machine.machine.nodes() {
         for core in &node.cores {
@@ -286,6 +311,18 @@ fn devices(config: &AgentConfig, machine: &LocalMachine) -> Result<HostAndOffers
         tracing::warn!(%error, "device checkpoint lost, device plugins allocate again");
     }
     Ok((Some(Arc::new(host)), Some(offers)))
+}
+
+/// Why the node has a kubelet, to which device plugins belong; `None` if nothing shows one.
+fn reason_to_expect_kubelet(config: &AgentConfig) -> Option<String> {
+    if config.kubernetes.kubeconfig != Access::None {
+        return Some("kubernetes.kubeconfig makes it a node of a cluster".to_owned());
+    }
+    let registration = config.devices.plugin_directory.join("kubelet.sock");
+    let sockets = [registration, config.pod_resources.kubelet_socket.clone()];
+    // A socket that a terminated process left behind refuses connections.
+    let served = sockets.iter().find(|at| UnixStream::connect(at).is_ok());
+    served.map(|socket| format!("a process serves {}", socket.display()))
 }
 
 /// Sets the niceness of this thread and the threads it starts: the runtime waits for the agent, which otherwise competes
@@ -355,9 +392,39 @@ impl NodeReporter {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use pinfold_cluster::koordinator::policy_values::BindPolicy;
 
     use super::*;
+
+    #[test]
+    fn device_plugins_register_with_the_agent_only_on_nodes_without_a_kubelet() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = AgentConfig::default();
+        config.devices.plugin_directory = folder.path().to_owned();
+        config.pod_resources.kubelet_socket = folder.path().join("pod-resources.sock");
+        assert_eq!(reason_to_expect_kubelet(&config), None);
+        for name in ["kubelet.sock", "pod-resources.sock"] {
+            let socket = folder.path().join(name);
+            let kubelet = UnixListener::bind(&socket).expect("a socket");
+            let reason = reason_to_expect_kubelet(&config).expect("a kubelet serves it");
+            assert!(reason.contains(name), "{reason}");
+            drop(kubelet);
+            assert_eq!(reason_to_expect_kubelet(&config), None, "left behind");
+        }
+        config.kubernetes.kubeconfig = Access::InCluster;
+        config.devices.manage_plugins = true;
+        let machine = LocalMachine::detect().expect("a machine");
+        let Err(error) = devices(&config, &machine) else {
+            panic!("rejected");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("kubernetes.kubeconfig") && text.contains("Set it to false"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn the_scheduler_plugins_arguments_are_read_from_its_configuration() {

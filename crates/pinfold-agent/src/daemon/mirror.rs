@@ -1,6 +1,7 @@
 //! Mode `mirror`: the kubelet's managers decide; the agent reads their state and publishes it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pinfold_core::name::PodUid;
 use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy};
@@ -11,16 +12,22 @@ use super::AgentError;
 use super::api_server;
 use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
+use super::readiness::{ReadinessReporter, ReadinessSource};
 use super::service::now;
 use crate::config::{AgentConfig, PublishedObject};
 use crate::http::{
     AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport,
 };
-use crate::kubernetes::{CustomResource, CustomResourceReport, OtherWriters, PodSetFingerprint};
-use crate::metrics::Metrics;
+use crate::kubernetes::{
+    CustomResource, CustomResourceReport, OtherWriters, PodSetFingerprint, Publisher, Readiness,
+};
+use crate::metrics::{Metrics, catalogue};
 use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
+
+/// Longest time of reading the kubelet's state, with the timeouts of its sockets.
+const LONGEST_PASS: Duration = Duration::from_secs(60);
 
 /// The API of a mirrored node: the kubelet's state at the last read.
 struct MirrorService {
@@ -28,6 +35,11 @@ struct MirrorService {
     state: Mutex<MirrorState>,
     /// Other programs that write the published objects.
     other_writers: OtherWriters,
+    /// The publisher of the node's objects; `None` without an API server.
+    publisher: Option<Publisher>,
+    /// Interval of reading the kubelet's state, and when it was last read.
+    interval: Duration,
+    last_pass: Mutex<Instant>,
 }
 
 #[derive(Clone, Default)]
@@ -41,6 +53,11 @@ impl MirrorService {
     fn state(&self) -> MirrorState {
         let state = self.state.lock();
         state.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn last_pass(&self) -> MutexGuard<'_, Instant> {
+        let last = self.last_pass.lock();
+        last.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the state.
@@ -63,10 +80,15 @@ pub(super) fn run(
         name: name.clone(),
         state: Mutex::default(),
         other_writers: other_writers.unwrap_or_default(),
+        publisher: kubernetes.as_ref().map(|link| link.publisher().clone()),
+        interval: config.kubernetes.publish_interval,
+        last_pass: Mutex::new(Instant::now()),
     });
     let agent: Arc<dyn Agent> = service.clone();
     let pod_resources = None;
     let _listeners = Listeners::open(config, &agent, &metrics, pod_resources)?;
+    let node_status = kubernetes.as_ref().and_then(|link| link.node_status());
+    let _reporter = ReadinessReporter::start(service.clone(), node_status.cloned())?;
     tracing::info!(node = %name, mode = "mirror", "agent started");
     // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
@@ -74,6 +96,7 @@ pub(super) fn run(
     let mut annotations = NodeAnnotations::default();
     let mut online = host::online_cpus();
     loop {
+        *service.last_pass() = Instant::now();
         let seen = host::online_cpus();
         if seen != online {
             // The online CPUs changed. The kubelet notices them only after a restart, too.
@@ -257,6 +280,32 @@ impl Agent for MirrorService {
     }
 }
 
+impl ReadinessSource for MirrorService {
+    fn readiness(&self) -> Readiness {
+        let Health {
+            not_live,
+            not_ready,
+        } = self.health();
+        let problems = [not_live, not_ready].concat();
+        match problems.is_empty() {
+            true => Readiness {
+                ready: true,
+                reason: "AgentReady",
+                message: "the agent reports what the kubelet assigned".to_owned(),
+            },
+            false => Readiness {
+                ready: false,
+                reason: "KubeletStateUnreadable",
+                message: problems.join("; "),
+            },
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        self.last_pass().elapsed() < self.interval + LONGEST_PASS
+    }
+}
+
 impl DaemonStatus for MirrorService {
     fn health(&self) -> Health {
         let state = self.state();
@@ -276,6 +325,13 @@ impl DaemonStatus for MirrorService {
     fn update_gauges(&self, metrics: &Metrics) {
         if let Some(picture) = self.state().picture {
             crate::metrics::measure_ledger(metrics, &picture.ledger);
+        }
+        let ready = f64::from(u8::from(self.readiness().ready));
+        metrics.set(&catalogue::READY, &[], ready);
+        metrics.clear(&catalogue::NRI_CONNECTED);
+        if let Some(publisher) = &self.publisher {
+            let stale = publisher.stale_for().as_secs_f64();
+            metrics.set(&catalogue::REPORT_STALE, &[], stale);
         }
     }
 }

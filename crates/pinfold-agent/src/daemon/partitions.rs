@@ -1,9 +1,9 @@
 //! Turns cgroups of containers with exclusive CPUs into cpuset partitions, if configured.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use pinfold_cgroup::{CgroupError, GroupPath, Hierarchy, Partition};
+use pinfold_cgroup::{CgroupError, CgroupVersion, GroupPath, Hierarchy, Partition};
 
 use super::enforcer::group_of;
 use super::telemetry::NodeTelemetry;
@@ -15,7 +15,15 @@ use crate::node::{ManagedContainer, ManagedNode};
 pub(super) struct PartitionManager {
     /// Partition type; `None` if no partitions are configured.
     kind: Option<Partition>,
-    partitioned: Mutex<BTreeSet<GroupPath>>,
+    state: Mutex<PartitionSets>,
+}
+
+/// The partitions that are known.
+#[derive(Default)]
+struct PartitionSets {
+    partitioned: BTreeSet<GroupPath>,
+    /// Cgroups whose state was read once: an earlier run of the agent may have left partitions.
+    seen: BTreeSet<GroupPath>,
 }
 
 impl PartitionManager {
@@ -25,15 +33,12 @@ impl PartitionManager {
             config::PartitionKind::Root => Some(Partition::Root),
             config::PartitionKind::Isolated => Some(Partition::Isolated),
         };
-        let partitioned = Mutex::default();
-        Self { kind, partitioned }
+        let state = Mutex::default();
+        Self { kind, state }
     }
 
     /// The partition type of each container's cgroup. CPUs in a shared pool never become a cpuset partition.
     pub(super) fn wanted(&self, node: &ManagedNode) -> BTreeMap<GroupPath, Partition> {
-        let Some(kind) = self.kind else {
-            return BTreeMap::new();
-        };
         let containers: Vec<&ManagedContainer> = node.containers().collect();
         let shared = |container: &ManagedContainer, cpus| {
             let others = containers.iter().filter(|other| other.id != container.id);
@@ -42,8 +47,9 @@ impl PartitionManager {
         };
         let wanted = containers.iter().filter_map(|container| {
             let sent = container.sent_allowance()?;
-            let own = sent.quota == Quota::Unlimited && !shared(container, &sent.cpus);
-            let partition = if own { kind } else { Partition::Member };
+            let own =
+                |_: &Partition| sent.quota == Quota::Unlimited && !shared(container, &sent.cpus);
+            let partition = self.kind.filter(own).unwrap_or(Partition::Member);
             Some((group_of(container)?, partition))
         });
         wanted.collect()
@@ -56,11 +62,13 @@ impl PartitionManager {
         wanted: &BTreeMap<GroupPath, Partition>,
         telemetry: &NodeTelemetry,
     ) {
-        if self.kind.is_none() {
+        let mut problem = None;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.add_earlier(hierarchy, wanted);
+        let partitioned = &mut state.partitioned;
+        if self.kind.is_none() && partitioned.is_empty() {
             return;
         }
-        let mut problem = None;
-        let mut partitioned = self.partitioned();
         // Partitions are dissolved first: their CPUs may go to another one.
         partitioned.retain(|path| {
             if wanted.contains_key(path) {
@@ -92,13 +100,34 @@ impl PartitionManager {
             };
             keep_first(&mut problem, done);
         }
-        telemetry.problem("partitions", problem);
+        telemetry.problem("PartitionRejected", problem);
     }
+}
 
-    fn partitioned(&self) -> MutexGuard<'_, BTreeSet<GroupPath>> {
-        self.partitioned
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+impl PartitionSets {
+    /// Adds the partitions that an earlier run of the agent left. CPUs that ancestors claim for containers that have
+    /// terminated since are released.
+    fn add_earlier(&mut self, hierarchy: &Hierarchy, wanted: &BTreeMap<GroupPath, Partition>) {
+        if hierarchy.cpuset.version == CgroupVersion::V1 {
+            return;
+        }
+        let is_first = self.seen.is_empty();
+        self.seen.retain(|path| wanted.contains_key(path));
+        for path in wanted.keys() {
+            if !self.seen.insert(path.clone()) {
+                continue;
+            }
+            let Ok(group) = hierarchy.group(path) else {
+                continue;
+            };
+            if is_first && let Err(error) = group.release_unused_claims() {
+                tracing::debug!(cgroup = %path, %error, "unused claims of exclusive CPUs remain");
+            }
+            let state = group.partition();
+            if state.is_ok_and(|state| state.partition != Partition::Member) {
+                self.partitioned.insert(path.clone());
+            }
+        }
     }
 }
 
@@ -109,5 +138,59 @@ fn keep_first(problem: &mut Option<String>, outcome: Result<(), CgroupError>) {
             problem.get_or_insert_with(|| error.to_string());
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn partitions_of_an_earlier_run_are_dissolved_if_they_are_not_wanted_any_more() {
+        for kind in [config::PartitionKind::None, config::PartitionKind::Root] {
+            let root = tempfile::tempdir().expect("a folder");
+            let put = |path: &str, text: &str| {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+                fs::write(path, text).expect("a file");
+            };
+            put(
+                "proc/self/mountinfo",
+                "3 0 0:3 / /cg rw - cgroup2 cgroup2 rw\n",
+            );
+            put("cg/cgroup.controllers", "cpuset\n");
+            for (group, partition, exclusive) in [
+                ("kubepods", "member", "2-5"),
+                ("kubepods/pod1", "member", "2-3"),
+                ("kubepods/pod1/a", "root", "2-3"),
+            ] {
+                put(&format!("cg/{group}/cpuset.cpus"), "2-3\n");
+                put(&format!("cg/{group}/cpuset.cpus.partition"), partition);
+                put(&format!("cg/{group}/cpuset.cpus.exclusive"), exclusive);
+            }
+            let read = |path: &str| {
+                let text = fs::read_to_string(root.path().join("cg").join(path));
+                text.expect("a file").trim().to_owned()
+            };
+            let hierarchy = Hierarchy::find(root.path()).expect("v2");
+            let (changed, _) = sync_channel(1);
+            let metrics = Arc::new(crate::metrics::registry());
+            let telemetry = NodeTelemetry::new(metrics, None, changed);
+            let path = GroupPath::parse("kubepods/pod1/a").expect("a path");
+            let wanted = BTreeMap::from([(path, Partition::Member)]);
+            let manager = PartitionManager::new(kind);
+            // The runtime has not connected yet.
+            manager.enforce(&hierarchy, &BTreeMap::new(), &telemetry);
+            manager.enforce(&hierarchy, &wanted, &telemetry);
+            assert_eq!(telemetry.problems(), Vec::<String>::new(), "{kind:?}");
+            let state = read("kubepods/pod1/a/cpuset.cpus.partition");
+            assert_eq!(state, "member", "{kind:?}");
+            // CPUs 4 and 5 were claimed for a container that has terminated.
+            assert_eq!(read("kubepods/cpuset.cpus.exclusive"), "", "{kind:?}");
+        }
     }
 }

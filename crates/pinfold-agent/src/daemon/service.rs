@@ -22,20 +22,21 @@ use super::AgentError;
 use super::counter_totals::CounterTotals;
 use super::host::LocalMachine;
 use super::node_snapshot::NodeSnapshot;
+use super::readiness::ReadinessSource;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
+use crate::cgroup_writer::CgroupWriter;
 use crate::config::{AgentConfig, DirectWrites};
-use crate::drift;
 use crate::http::{
     AdmissionResponse, Agent, AgentApiError, AgentStatus, ApiErrorKind, DaemonStatus, Health,
     HostMount, JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
-use crate::kubernetes::{NodeCache, OtherWriters};
+use crate::kubernetes::{NodeCache, OtherWriters, Publisher, Readiness};
 use crate::metrics::{Metrics, catalogue};
-use crate::node::{AdmitError, ManagedNode, Update};
-use crate::runtime::{Telemetry, lock};
-use pinfold_journal::{JournalError, PinnedProcess, Timestamp};
+use crate::node::{self, AdmitError, ManagedNode, Update};
+use crate::runtime::{Telemetry, lock, record_late_changes};
+use pinfold_journal::{Journal, JournalError, PinnedProcess, Timestamp};
 
 /// The state behind the API of a managed node.
 pub(super) struct Service {
@@ -46,7 +47,8 @@ pub(super) struct Service {
     pub(super) telemetry: Arc<NodeTelemetry>,
     pub(super) handle: Option<Handle>,
     pub(super) devices: Option<Arc<DeviceHost>>,
-    pub(super) hierarchy: Option<Hierarchy>,
+    /// Writes cgroups; `None` if the agent does not.
+    pub(super) writer: Option<Arc<CgroupWriter>>,
     pub(super) updates: SyncSender<Vec<Update>>,
     /// The podresources API; `None` if the device host serves it.
     pub(super) pod_resources: Option<PodResourcesServer>,
@@ -54,8 +56,8 @@ pub(super) struct Service {
     pub(super) kubelet_policy: Mutex<Option<String>>,
     /// Koordinator's annotations of the Node object at the last check.
     pub(super) node_annotations: Mutex<NodeAnnotations>,
-    /// Annotations of the Node, and other writers of its objects; `None` without an API server.
-    pub(super) cluster: Option<(NodeCache, OtherWriters)>,
+    /// Annotations of the Node, other writers of its objects, and their publisher; `None` without an API server.
+    pub(super) cluster: Option<(NodeCache, OtherWriters, Publisher)>,
     /// Held while a request reads the journal file, so that only one page of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
@@ -72,6 +74,12 @@ pub(super) fn now() -> Timestamp {
 const NO_SUCH_POD: &str = "GET /v1/pods lists the pods";
 
 impl Service {
+    /// Whether the runtime is connected; `None` if the agent uses no NRI.
+    fn is_connected(&self) -> Option<bool> {
+        let handle = self.handle.as_ref();
+        handle.map(|handle| handle.state().is_connected())
+    }
+
     /// Queues container updates, and has the node's state published again.
     fn publish_updates(&self, updates: Vec<Update>) {
         self.telemetry.node_changed();
@@ -82,10 +90,16 @@ impl Service {
 
     /// Retries journal writes and the releases that are pending because of them.
     pub(super) fn release_pending(&self) {
+        let folder = lock(&self.node).journaled().folder_to_probe();
+        let has_space = folder.is_some_and(|folder| Journal::probe_disk(&folder).is_ok());
         let settled = {
             let mut node = lock(&self.node);
-            node.journaled_mut().retry_writing();
-            node.release_pending(now())
+            if has_space {
+                node.journaled_mut().clear_write_error();
+            }
+            let settled = node.release_pending(now());
+            record_late_changes(&mut node, &*self.telemetry);
+            settled
         };
         match settled {
             Ok(None) => {}
@@ -117,7 +131,7 @@ impl Service {
         let seen = self
             .cluster
             .as_ref()
-            .and_then(|(node, _)| node.annotations());
+            .and_then(|(node, ..)| node.annotations());
         let Some(seen) = seen else {
             return;
         };
@@ -187,8 +201,13 @@ impl Service {
 
     /// Applies a planned change of the rules.
     pub(super) fn apply_plan(&self, plan: RulesChange) -> Result<(), JournaledLedgerError> {
-        let updates = lock(&self.node).apply_plan(plan, now())?;
+        let (updates, moves) = {
+            let mut node = lock(&self.node);
+            let moves = node::moves(&plan, node.journaled().ledger());
+            (node.apply_plan(plan, now())?, moves)
+        };
         self.publish_updates(updates);
+        self.telemetry.record_moves(moves);
         Ok(())
     }
 
@@ -300,12 +319,12 @@ impl Service {
             let hint = "pass the path of an existing cgroup";
             AgentApiError::new(ApiErrorKind::Unsupported, error.to_string(), hint)
         };
-        let Some(hierarchy) = &self.hierarchy else {
+        let Some(writer) = &self.writer else {
             return Err(unusable(
                 &"the agent does not write cgroups (cgroups.direct or takeover.cpuSetAllocator)",
             ));
         };
-        let group = group_at(hierarchy, path)
+        let group = group_at(writer.hierarchy(), path)
             .filter(|group| !group.is_root())
             .ok_or_else(|| {
                 unusable(&format!(
@@ -313,14 +332,23 @@ impl Service {
                     path.display()
                 ))
             })?;
+        for (process, file) in [
+            ("init", "/proc/1/cgroup"),
+            ("the agent", "/proc/self/cgroup"),
+        ] {
+            if std::fs::read_to_string(file).is_ok_and(|groups| is_in(&groups, &group)) {
+                let error = format!("{} is not confined: {process} is in it", path.display());
+                return Err(unusable(&error));
+            }
+        }
         let online = {
             let node = lock(&self.node);
             node.journaled().ledger().rules().machine().online().clone()
         };
         let migrate = Some(self.config.cgroups.migrate_memory);
         let confine = |allowance: &Allowance| {
-            drift::enforce(hierarchy, &group, allowance, &online, migrate)
-                .map_err(|error| unusable(&error))
+            let written = writer.enforce(&group, allowance, &online, migrate);
+            written.map(drop).map_err(|error| unusable(&error))
         };
         confine(allowance)?;
         let shown = format!("/{}", group.as_str());
@@ -375,6 +403,15 @@ fn group_at(hierarchy: &Hierarchy, path: &Path) -> Option<GroupPath> {
     GroupPath::parse(below.to_str()?).ok()
 }
 
+/// Whether one of a process's cgroups, as in its file `/proc/PID/cgroup`, is `group` or below it.
+fn is_in(groups: &str, group: &GroupPath) -> bool {
+    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let paths = paths.filter_map(|path| GroupPath::parse(path).ok());
+    paths
+        .into_iter()
+        .any(|path| path == *group || path.ancestors().contains(group))
+}
+
 fn api_error(error: &JournaledLedgerError) -> AgentApiError {
     let (kind, hint) = match error {
         JournaledLedgerError::Journal(_) => (
@@ -395,7 +432,7 @@ impl Agent for Service {
             not_ready,
         } = self.health();
         problems.extend(not_ready);
-        if let Some((_, writers)) = &self.cluster {
+        if let Some((_, writers, _)) = &self.cluster {
             problems.extend(writers.problems());
         }
         let node = lock(&self.node);
@@ -408,7 +445,7 @@ impl Agent for Service {
             topology_policy: rules.policy().name().to_owned(),
             topology_scope: rules.scope().name().to_owned(),
             generation: journaled.generation(),
-            runtime_connected: self.handle.as_ref().map(|all| all.state().is_connected()),
+            runtime_connected: self.is_connected(),
             problems,
             takeover: self.takeover(&node),
             occupancy: journaled.ledger().occupancy(),
@@ -416,7 +453,14 @@ impl Agent for Service {
     }
 
     fn pods(&self) -> Vec<PodReport> {
-        PodReport::all(lock(&self.node).journaled().ledger())
+        let node = lock(&self.node);
+        let mut pods = PodReport::all(node.journaled().ledger());
+        for pod in &mut pods {
+            pod.opted_out = node.has_opted_out(&pod.uid);
+        }
+        let unmet = self.telemetry.unmet_allowances();
+        pods.iter_mut().for_each(|pod| unmet.add_to(pod));
+        pods
     }
 
     fn admit(&self, manifest: &[u8]) -> Result<AdmissionResponse, AgentApiError> {
@@ -441,7 +485,12 @@ impl Agent for Service {
         self.publish_updates(updates);
         let (report, generation) = {
             let node = lock(&self.node);
-            let report = PodReport::of(node.journaled().ledger(), &object.pod.uid);
+            let uid = &object.pod.uid;
+            let report = PodReport::of(node.journaled().ledger(), uid);
+            let report = report.map(|report| PodReport {
+                opted_out: node.has_opted_out(uid),
+                ..report
+            });
             (report, node.journaled().generation())
         };
         let Some(mut report) = report else {
@@ -464,11 +513,10 @@ impl Agent for Service {
     }
 
     fn release(&self, pod: &PodUid) -> Result<(), AgentApiError> {
-        let (released, processes) = {
+        let (released, record) = {
             let mut node = lock(&self.node);
-            let record = node.journaled().records().get(pod);
-            let processes = record.map(|record| record.processes.clone());
-            (node.release(pod, now()), processes.unwrap_or_default())
+            let record = node.journaled().records().get(pod).cloned();
+            (node.release(pod, now()), record.unwrap_or_default())
         };
         let updates = released.map_err(|error| match error {
             JournaledLedgerError::Ledger(error) => {
@@ -481,11 +529,21 @@ impl Agent for Service {
         {
             tracing::warn!(%pod, %error, "device checkpoint update failed");
         }
-        for held in processes.iter().filter(|held| held.is_alive()) {
+        for held in record.processes.iter().filter(|held| held.is_alive()) {
             if !held.affinity.is_empty()
                 && let Err(error) = confine_process(held.process, &held.affinity)
             {
                 tracing::warn!(pid = held.process.pid, %error, "restoring CPU affinity failed");
+            }
+        }
+        let groups = record.cgroups.keys();
+        for group in groups.filter_map(|group| GroupPath::parse(group).ok()) {
+            let released = self.writer.as_ref().map(|writer| writer.release(&group));
+            match released {
+                Some(Err(error)) if !error.is_vanished() => {
+                    tracing::warn!(cgroup = %group, %error, "releasing the CPUs of a cgroup failed");
+                }
+                _ => {}
             }
         }
         self.publish_updates(updates);
@@ -541,13 +599,50 @@ impl Agent for Service {
     }
 }
 
+impl ReadinessSource for Service {
+    fn readiness(&self) -> Readiness {
+        let Health {
+            not_live,
+            not_ready,
+        } = self.health();
+        if let (Some(socket), Some(false)) = (&self.config.runtime.nri_socket, self.is_connected())
+        {
+            self.telemetry.runtime_disconnected(socket);
+        }
+        if not_live.is_empty() && not_ready.is_empty() {
+            return Readiness {
+                ready: true,
+                reason: "AgentReady",
+                message: "the agent admits pods and pins containers".to_owned(),
+            };
+        }
+        let journal = self.journal_problem.lock();
+        let is_journal = journal.unwrap_or_else(PoisonError::into_inner).is_some();
+        let reason = match self.telemetry.first_topic() {
+            _ if self.is_connected() == Some(false) => "RuntimeDisconnected",
+            _ if is_journal => "JournalWriteFailed",
+            Some(topic) => topic,
+            None => "AgentNotReady",
+        };
+        Readiness {
+            ready: false,
+            reason,
+            message: [not_live, not_ready].concat().join("; "),
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        // A decision takes milliseconds, so that a lock which is never free is a deadlock.
+        self.health().not_live.is_empty() && self.node.try_lock().is_ok()
+    }
+}
+
 impl DaemonStatus for Service {
     fn health(&self) -> Health {
-        let connected = self.handle.as_ref().map(|all| all.state().is_connected());
         let mut not_live = self.telemetry.broken();
         let mut not_ready = self.telemetry.problems();
         not_ready.retain(|problem| !not_live.contains(problem));
-        if connected == Some(false) {
+        if self.is_connected() == Some(false) {
             let state = "the container runtime is not connected: containers start unpinned";
             not_ready.push(state.to_owned());
         }
@@ -574,15 +669,17 @@ impl DaemonStatus for Service {
     }
 
     fn update_gauges(&self, metrics: &Metrics) {
-        let (ledger, generation, length, pinned, counters) = {
+        let (ledger, generation, length, syncs, pinned, counters, failed) = {
             let node = lock(&self.node);
             let journaled = node.journaled();
             (
                 journaled.ledger().clone(),
                 journaled.generation(),
                 journaled.journal_length(),
+                journaled.journal_syncs(),
                 node.kubelet_pinned(),
                 node.counters().clone(),
+                journaled.write_error().is_some(),
             )
         };
         crate::metrics::measure_ledger(metrics, &ledger);
@@ -591,6 +688,7 @@ impl DaemonStatus for Service {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         totals.admissions(metrics, &counters);
+        totals.journal_syncs(metrics, syncs);
         let asked = self
             .pod_resources
             .as_ref()
@@ -605,13 +703,17 @@ impl DaemonStatus for Service {
         metrics.set(&catalogue::GENERATION, &[], number(generation));
         let pinned = u64::try_from(pinned).unwrap_or(u64::MAX);
         metrics.set(&catalogue::KUBELET_PINNED, &[], number(pinned));
-        let connected = self.handle.as_ref().map(|all| all.state().is_connected());
-        let connected = connected == Some(true);
-        metrics.set(
-            &catalogue::NRI_CONNECTED,
-            &[],
-            f64::from(u8::from(connected)),
-        );
+        let truth = |value: bool| f64::from(u8::from(value));
+        match self.is_connected() {
+            Some(connected) => metrics.set(&catalogue::NRI_CONNECTED, &[], truth(connected)),
+            None => metrics.clear(&catalogue::NRI_CONNECTED),
+        }
+        metrics.set(&catalogue::READY, &[], truth(self.readiness().ready));
+        metrics.set(&catalogue::JOURNAL_WRITE_FAILED, &[], truth(failed));
+        if let Some((_, _, publisher)) = &self.cluster {
+            let stale = publisher.stale_for().as_secs_f64();
+            metrics.set(&catalogue::REPORT_STALE, &[], stale);
+        }
         metrics.set(&catalogue::JOURNAL_BYTES, &[], number(length));
     }
 }
@@ -620,3 +722,6 @@ impl DaemonStatus for Service {
 pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
     config.cgroups.direct_writes != DirectWrites::Never && config.takeover.cpu_set_allocator
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use pinfold_cgroup::CgroupState;
 use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::settings::CpuManagerPolicy;
 
 use super::{Drift, DriftCause, Evidence, ObservedCgroup, WatchedContainer};
 use crate::allowance::{Allowance, Quota};
@@ -16,7 +17,7 @@ pub fn compare(
 ) -> Option<Drift> {
     let expected = &watched.expected;
     let cause = if cpus_differ(expected, &found.state) {
-        cause_of_cpu_change(watched, &found.state, evidence)
+        cause_of_cpu_change(watched, found, evidence)
     } else if mems_differ(expected, &found.state) {
         cause_of_mems_change(watched, &found.state)
     } else if is_throttled(expected, found) {
@@ -49,18 +50,26 @@ pub(super) fn is_throttled(expected: &Allowance, found: &ObservedCgroup) -> bool
 
 fn cause_of_cpu_change(
     watched: &WatchedContainer,
-    found: &CgroupState,
+    found: &ObservedCgroup,
     evidence: &Evidence,
 ) -> DriftCause {
     let expected = &watched.expected.cpus;
+    let narrow_ancestor = found.narrow_ancestor.is_some();
+    let found = &found.state;
     let left = expected & &evidence.online;
     // A cgroup without an online CPU falls back to its parent's CPUs (v2), or its processes move to the parent (v1).
     if left != *expected && (left.is_empty() || found.effective_cpus == left) {
         return DriftCause::CpuOffline;
     }
+    if narrow_ancestor {
+        return DriftCause::NarrowAncestor;
+    }
     let is_found =
         |cpus: &CpuSet| !cpus.is_empty() && (*cpus == found.cpus || *cpus == found.effective_cpus);
-    let kubelet = evidence.kubelet.as_ref().is_some_and(|kubelet| {
+    // With the policy none, the kubelet's CPU manager writes nothing.
+    let kubelet = evidence.kubelet.as_ref();
+    let kubelet = kubelet.filter(|kubelet| kubelet.policy.parse() == Ok(CpuManagerPolicy::Static));
+    let kubelet = kubelet.is_some_and(|kubelet| {
         let of_pod = kubelet.containers.get(&watched.container.pod);
         let own = of_pod.and_then(|pod| pod.get(&watched.container.name));
         let pod = kubelet.pods.get(&watched.container.pod);
@@ -97,7 +106,6 @@ fn cause_of_cpu_limit(watched: &WatchedContainer, found: &ObservedCgroup) -> Dri
             Some(asked) if asked.allows_same_share(&limit) => DriftCause::Runtime,
             _ => DriftCause::Other,
         },
-        // Only the kubelet writes to the cgroups of pods.
-        _ => DriftCause::Kubelet,
+        _ => DriftCause::PodLimit,
     }
 }

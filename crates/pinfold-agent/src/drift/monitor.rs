@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use pinfold_cgroup::{CgroupError, Hierarchy};
+use pinfold_cgroup::CgroupError;
 use pinfold_core::name::ContainerId;
 
 use super::compare::compare;
-use super::enforce::{enforce, observe};
+use super::observe::observe;
 use super::repair_backoff::{RepairBackoff, RepairConflict, RepairLimits};
 use super::{ContainerRef, Drift, DriftCause, Evidence, WatchedContainer};
+use crate::cgroup_writer::CgroupWriter;
 
 /// Finds and repairs drift, and keeps counters and the repair backoff between scans.
 #[derive(Clone, Debug, Default)]
@@ -55,12 +56,36 @@ pub enum RepairOutcome {
     Repaired,
     /// Another program overwrites repairs: no repair before this time.
     BackedOff(Instant),
-    /// A CPU is offline, which no write to a cgroup can change.
+    /// A CPU is offline, or an ancestor that is not the kubelet's allows fewer CPUs: no write to the cgroup can change
+    /// that.
     NotRepairable,
     /// Writing to the cgroup failed.
     Failed(CgroupError),
     /// The container terminated during the repair.
     ContainerEnded,
+}
+
+/// The container runtime, which owns the cgroups of its containers.
+pub trait RuntimeUpdates {
+    /// Whether the container's allowance is unchanged since the scan began, and the runtime had time to apply it.
+    fn is_settled(&self, watched: &WatchedContainer) -> bool;
+
+    /// Sends the container's allowance to the runtime. Returns whether the runtime applied it.
+    fn update(&self, watched: &WatchedContainer) -> bool;
+}
+
+/// No container runtime: all cgroups are written by the agent.
+#[derive(Clone, Copy, Debug)]
+pub struct NoRuntime;
+
+impl RuntimeUpdates for NoRuntime {
+    fn is_settled(&self, _: &WatchedContainer) -> bool {
+        true
+    }
+
+    fn update(&self, _: &WatchedContainer) -> bool {
+        false
+    }
 }
 
 impl DriftMonitor {
@@ -91,27 +116,16 @@ impl DriftMonitor {
         self.backoff.conflicts()
     }
 
-    /// Compares all running containers with their allowances and repairs drift. State of containers that are not in
-    /// `containers` is dropped. `now` must not go backwards.
+    /// Compares all running containers with their allowances, and repairs drift of those that are settled: through the
+    /// runtime first, and with `writer` if that does not help. State of containers that are not in `containers` is dropped.
+    /// `now` must not go backwards.
     pub fn scan(
         &mut self,
-        hierarchy: &Hierarchy,
+        writer: &CgroupWriter,
+        runtime: &dyn RuntimeUpdates,
         containers: &[WatchedContainer],
         evidence: &Evidence,
         now: Instant,
-    ) -> DriftScan {
-        self.scan_settled(hierarchy, containers, evidence, now, &|_| true)
-    }
-
-    /// Like [`DriftMonitor::scan`], for allowances that change during the scan: repairs a container only if
-    /// `is_settled` confirms that its allowance is unchanged and that the runtime had time to apply it.
-    pub fn scan_settled(
-        &mut self,
-        hierarchy: &Hierarchy,
-        containers: &[WatchedContainer],
-        evidence: &Evidence,
-        now: Instant,
-        is_settled: &dyn Fn(&WatchedContainer) -> bool,
     ) -> DriftScan {
         let here: BTreeSet<&ContainerId> = containers.iter().map(|one| &one.container.id).collect();
         self.backoff.retain(|container| here.contains(container));
@@ -120,12 +134,13 @@ impl DriftMonitor {
         let mut scan = DriftScan::default();
         for watched in containers {
             let container = &watched.container;
-            match observe(hierarchy, &watched.group) {
+            match observe(writer.hierarchy(), watched) {
                 Ok(found) => match compare(watched, &found, evidence) {
-                    Some(_) if !is_settled(watched) => {}
+                    Some(_) if !runtime.is_settled(watched) => {}
                     Some(drift) => {
-                        let outcome =
-                            self.repair(hierarchy, watched, &drift, evidence, now, &mut scan);
+                        let migrate = self.migrate_memory;
+                        let apply = || apply(writer, runtime, watched, evidence, migrate);
+                        let outcome = self.repair(watched, &drift, &apply, now, &mut scan);
                         scan.drifts.push((drift, outcome));
                     }
                     None => {
@@ -143,10 +158,9 @@ impl DriftMonitor {
 
     fn repair(
         &mut self,
-        hierarchy: &Hierarchy,
         watched: &WatchedContainer,
         drift: &Drift,
-        evidence: &Evidence,
+        apply: &dyn Fn() -> Result<(), CgroupError>,
         now: Instant,
         scan: &mut DriftScan,
     ) -> RepairOutcome {
@@ -156,22 +170,15 @@ impl DriftMonitor {
             counters.drifted = counters.drifted.saturating_add(1);
             self.unrepaired.insert(id.clone(), drift.clone());
         }
-        if drift.cause == DriftCause::CpuOffline {
+        if !is_repairable(drift) {
             return RepairOutcome::NotRepairable;
         }
         if let Some(until) = self.backoff.paused_until(id, now) {
             counters.backed_off = counters.backed_off.saturating_add(1);
             return RepairOutcome::BackedOff(until);
         }
-        let repaired = enforce(
-            hierarchy,
-            &watched.group,
-            &watched.expected,
-            &evidence.online,
-            self.migrate_memory,
-        );
-        match repaired {
-            Ok(_) => {
+        match apply() {
+            Ok(()) => {
                 counters.repaired = counters.repaired.saturating_add(1);
                 self.unrepaired.remove(id);
                 let conflict =
@@ -187,4 +194,37 @@ impl DriftMonitor {
             }
         }
     }
+}
+
+/// Whether a write to the container's cgroup, or to one of the kubelet's above it, can end the drift.
+fn is_repairable(drift: &Drift) -> bool {
+    match drift.cause {
+        DriftCause::CpuOffline => false,
+        DriftCause::NarrowAncestor => {
+            let ancestor = drift.found.narrow_ancestor.as_ref();
+            ancestor.is_none_or(|ancestor| ancestor.widenable)
+        }
+        _ => true,
+    }
+}
+
+/// Has the allowance applied by the owner of the cgroup: the runtime, else systemd, else the agent itself.
+fn apply(
+    writer: &CgroupWriter,
+    runtime: &dyn RuntimeUpdates,
+    watched: &WatchedContainer,
+    evidence: &Evidence,
+    migrate_memory: Option<bool>,
+) -> Result<(), CgroupError> {
+    let (group, expected) = (&watched.group, &watched.expected);
+    if runtime.update(watched) {
+        // The runtime does not know the pod's cgroup.
+        writer.lift_pod_quota(group, expected)?;
+        let found = observe(writer.hierarchy(), watched)?;
+        if compare(watched, &found, evidence).is_none() {
+            return Ok(());
+        }
+    }
+    let written = writer.enforce(group, expected, &evidence.online, migrate_memory);
+    written.map(drop)
 }

@@ -1,7 +1,8 @@
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_cgroup::Hierarchy;
@@ -10,6 +11,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::allowance::Quota;
+use crate::cgroup_writer::CgroupWriter;
 
 const GROUP: &str = "/kubepods/pod1/4f0c";
 
@@ -61,6 +63,7 @@ fn without_drift() -> ObservedCgroup {
             cpu_time: Some(CpuTimeLimit::UNLIMITED),
         },
         pod_cpu_time: Some(CpuTimeLimit::UNLIMITED),
+        narrow_ancestor: None,
     }
 }
 
@@ -109,6 +112,16 @@ fn the_cause_of_a_cpu_change_is_derived_from_the_cgroup_values() {
         kubelet: None,
         ..evidence()
     };
+    let mut policy_none = evidence();
+    if let Some(state) = &mut policy_none.kubelet {
+        state.policy = "none".to_owned();
+    }
+    let mut narrowed = with_cpus("4-5", "5");
+    narrowed.narrow_ancestor = Some(NarrowAncestor {
+        path: GroupPath::parse("kubepods").expect("a path"),
+        allows: cpus("0-3,5"),
+        widenable: false,
+    });
     let plain = watched();
     let table = [
         ("no drift", &plain, evidence(), without_drift(), None),
@@ -125,6 +138,13 @@ fn the_cause_of_a_cpu_change_is_derived_from_the_cgroup_values() {
             evidence(),
             with_cpus("6-7", "6-7"),
             Some(DriftCause::Kubelet),
+        ),
+        (
+            "the kubelet's CPU manager is off",
+            &plain,
+            policy_none,
+            with_cpus("0-3", "0-3"),
+            Some(DriftCause::Other),
         ),
         (
             "no kubelet state",
@@ -186,8 +206,8 @@ fn the_cause_of_a_cpu_change_is_derived_from_the_cgroup_values() {
             "a parent was narrowed",
             &plain,
             evidence(),
-            with_cpus("4-5", "5"),
-            Some(DriftCause::Other),
+            narrowed,
+            Some(DriftCause::NarrowAncestor),
         ),
     ];
     for (what, watched, evidence, found, expected) in table {
@@ -225,7 +245,7 @@ fn memory_nodes_and_cpu_quotas_drift_too() {
     pod.pod_cpu_time = Some(limit(50_000));
     assert_eq!(
         cause(&watched(), &pod, &evidence()),
-        Some(DriftCause::Kubelet)
+        Some(DriftCause::PodLimit)
     );
 
     let mut as_asked = watched();
@@ -291,6 +311,10 @@ fn overwrite(root: &Path, cpus: &str) {
     fs::write(file, cpus).expect("a file");
 }
 
+fn writer(root: &TempDir) -> CgroupWriter {
+    CgroupWriter::new(Hierarchy::find(root.path()).expect("v1"), None)
+}
+
 fn outcomes(scan: &DriftScan) -> Vec<&RepairOutcome> {
     scan.drifts.iter().map(|(_, outcome)| outcome).collect()
 }
@@ -298,11 +322,11 @@ fn outcomes(scan: &DriftScan) -> Vec<&RepairOutcome> {
 #[test]
 fn drift_is_repaired_and_counted() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     let mut monitor = DriftMonitor::default();
     let containers = [watched()];
     let now = Instant::now();
-    let scan = monitor.scan(&hierarchy, &containers, &evidence(), now);
+    let scan = monitor.scan(&writer, &NoRuntime, &containers, &evidence(), now);
     assert!(
         matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
         "{scan:?}"
@@ -319,14 +343,14 @@ fn drift_is_repaired_and_counted() {
     }
     assert_eq!(read("cpu/kubepods/cpu.cfs_quota_us"), "50000\n");
 
-    let quiet = monitor.scan(&hierarchy, &containers, &evidence(), now);
+    let quiet = monitor.scan(&writer, &NoRuntime, &containers, &evidence(), now);
     assert!(
         quiet.drifts.is_empty() && quiet.unreadable.is_empty(),
         "{quiet:?}"
     );
 
     overwrite(root.path(), "0-3");
-    monitor.scan(&hierarchy, &containers, &evidence(), now);
+    monitor.scan(&writer, &NoRuntime, &containers, &evidence(), now);
     let counters = monitor.counters(DriftCause::Kubelet);
     assert_eq!(
         (counters.drifted, counters.repaired, counters.failed),
@@ -337,11 +361,12 @@ fn drift_is_repaired_and_counted() {
 #[test]
 fn a_container_whose_allowance_has_just_changed_is_not_repaired() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     let mut monitor = DriftMonitor::default();
     let (containers, now) = ([watched()], Instant::now());
     overwrite(root.path(), "0-3");
-    let scan = monitor.scan_settled(&hierarchy, &containers, &evidence(), now, &|_| false);
+    let runtime = PlayedRuntime::default();
+    let scan = monitor.scan(&writer, &runtime, &containers, &evidence(), now);
     assert!(scan.drifts.is_empty(), "{scan:?}");
     assert_eq!(
         monitor.counters(DriftCause::Kubelet),
@@ -350,19 +375,81 @@ fn a_container_whose_allowance_has_just_changed_is_not_repaired() {
     let path = root.path().join(format!("cpuset{GROUP}/cpuset.cpus"));
     let found = fs::read_to_string(path).expect("a file");
     assert_eq!(found.trim(), "0-3", "nothing is written");
-    let scan = monitor.scan_settled(&hierarchy, &containers, &evidence(), now, &|_| true);
+    let scan = monitor.scan(&writer, &NoRuntime, &containers, &evidence(), now);
     assert!(
         matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
         "{scan:?}"
     );
 }
 
+/// A runtime that sets the CPUs `applies` in the container's cgroup when it gets an update.
+#[derive(Default)]
+struct PlayedRuntime {
+    is_settled: bool,
+    applies: Option<(PathBuf, &'static str)>,
+    updates: RefCell<Vec<ContainerRef>>,
+}
+
+impl RuntimeUpdates for PlayedRuntime {
+    fn is_settled(&self, _: &WatchedContainer) -> bool {
+        self.is_settled
+    }
+
+    fn update(&self, watched: &WatchedContainer) -> bool {
+        self.updates.borrow_mut().push(watched.container.clone());
+        if let Some((root, cpus)) = &self.applies {
+            overwrite(root, cpus);
+            fs::write(root.join(format!("cpuset{GROUP}/cpuset.mems")), "1").expect("a file");
+            let quota = root.join(format!("cpu{GROUP}/cpu.cfs_quota_us"));
+            fs::write(quota, "-1").expect("a file");
+        }
+        self.applies.is_some()
+    }
+}
+
+#[test]
+fn drift_is_repaired_by_the_runtime_and_directly_only_if_that_does_not_help() {
+    for applies in [Some("4-5"), Some("0-3"), None] {
+        let root = machine();
+        let writer = writer(&root);
+        let runtime = PlayedRuntime {
+            is_settled: true,
+            applies: applies.map(|cpus| (root.path().to_owned(), cpus)),
+            updates: RefCell::default(),
+        };
+        let file = root.path().join(format!("cpuset{GROUP}/cpuset.cpus"));
+        let mut monitor = DriftMonitor::default();
+        let scan = monitor.scan(&writer, &runtime, &[watched()], &evidence(), Instant::now());
+        assert!(
+            matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
+            "{applies:?}: {scan:?}"
+        );
+        assert_eq!(runtime.updates.borrow().len(), 1, "{applies:?}");
+        let found = fs::read_to_string(&file).expect("a file");
+        // A direct write ends with a line break, that of the played runtime does not.
+        let expected = match applies {
+            Some("4-5") => "4-5",
+            _ => "4-5\n",
+        };
+        assert_eq!(found, expected, "{applies:?}");
+        let pod = root.path().join("cpu/kubepods/pod1/cpu.cfs_quota_us");
+        let quota = fs::read_to_string(pod).expect("a file");
+        assert_eq!(quota.trim(), "-1", "{applies:?}: the pod's quota");
+    }
+}
+
 #[test]
 fn a_vanished_cgroup_is_reported_as_gone_and_not_as_unreadable() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     fs::remove_dir_all(root.path().join(format!("cpuset{GROUP}"))).expect("it can go");
-    let scan = DriftMonitor::default().scan(&hierarchy, &[watched()], &evidence(), Instant::now());
+    let scan = DriftMonitor::default().scan(
+        &writer,
+        &NoRuntime,
+        &[watched()],
+        &evidence(),
+        Instant::now(),
+    );
     assert_eq!(scan.gone, [watched().container]);
     assert!(scan.unreadable.is_empty() && scan.drifts.is_empty());
 }
@@ -370,17 +457,17 @@ fn a_vanished_cgroup_is_reported_as_gone_and_not_as_unreadable() {
 #[test]
 fn an_offline_cpu_is_counted_once_and_not_repaired() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     let mut monitor = DriftMonitor::default();
     let now = Instant::now();
-    monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+    monitor.scan(&writer, &NoRuntime, &[watched()], &evidence(), now);
     overwrite(root.path(), "4");
     let offline = Evidence {
         online: cpus("0-4"),
         ..evidence()
     };
     for _ in 0..3 {
-        let scan = monitor.scan(&hierarchy, &[watched()], &offline, now);
+        let scan = monitor.scan(&writer, &NoRuntime, &[watched()], &offline, now);
         assert!(
             matches!(outcomes(&scan)[..], [RepairOutcome::NotRepairable]),
             "{scan:?}"
@@ -388,7 +475,7 @@ fn an_offline_cpu_is_counted_once_and_not_repaired() {
     }
     assert_eq!(monitor.counters(DriftCause::CpuOffline).drifted, 1);
     // The CPU is online again; v1 does not add it to the cgroup by itself.
-    let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+    let scan = monitor.scan(&writer, &NoRuntime, &[watched()], &evidence(), now);
     assert!(
         matches!(outcomes(&scan)[..], [RepairOutcome::Repaired]),
         "{scan:?}"
@@ -396,17 +483,47 @@ fn an_offline_cpu_is_counted_once_and_not_repaired() {
 }
 
 #[test]
+fn an_ancestor_that_allows_fewer_cpus_is_the_cause_and_only_one_of_the_kubelet_is_widened() {
+    for (group, repairable) in [("kubepods", false), ("kubepods/pod1", true)] {
+        let root = machine();
+        let above = root.path().join(format!("cpuset/{group}/cpuset.cpus"));
+        fs::write(&above, "0-3").expect("a file");
+        let mut monitor = DriftMonitor::default();
+        let now = Instant::now();
+        let scan = monitor.scan(&writer(&root), &NoRuntime, &[watched()], &evidence(), now);
+        let (drift, outcome) = &scan.drifts[0];
+        assert_eq!(drift.cause, DriftCause::NarrowAncestor, "{group}");
+        assert!(drift.has_other_cpus());
+        let text = drift.to_string();
+        let culprit = format!("/{group} allows CPUs 0-3 only: widen it, or reserve CPUs 4-5");
+        assert!(text.contains(&culprit), "{text}");
+        match repairable {
+            true => assert!(matches!(outcome, RepairOutcome::Repaired), "{scan:?}"),
+            false => assert!(matches!(outcome, RepairOutcome::NotRepairable), "{scan:?}"),
+        }
+        let allowed = fs::read_to_string(&above).expect("a file");
+        let expected = if repairable { "0-5" } else { "0-3" };
+        assert_eq!(allowed.trim(), expected, "{group}");
+    }
+}
+
+#[test]
 fn a_failed_repair_is_reported_with_its_error() {
     let root = machine();
-    fs::write(root.path().join("cpuset/kubepods/cpuset.cpus"), "0-3").expect("a file");
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    fs::write(root.path().join("cpuset/kubepods/cpuset.mems"), "0").expect("a file");
     let mut monitor = DriftMonitor::default();
-    let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), Instant::now());
+    let scan = monitor.scan(
+        &writer(&root),
+        &NoRuntime,
+        &[watched()],
+        &evidence(),
+        Instant::now(),
+    );
     let error = match outcomes(&scan)[..] {
         [RepairOutcome::Failed(error)] => error.to_string(),
         _ => panic!("{scan:?}"),
     };
-    assert!(error.contains("lacks 4-5"), "{error}");
+    assert!(error.contains("lacks 1"), "{error}");
     let failed: u64 = DriftCause::ALL
         .map(|cause| monitor.counters(cause).failed)
         .iter()
@@ -417,7 +534,7 @@ fn a_failed_repair_is_reported_with_its_error() {
 #[test]
 fn a_conflict_is_reported_and_the_pauses_between_repairs_double_until_it_ends() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     let limits = RepairLimits {
         repairs: 3,
         within: Duration::from_secs(120),
@@ -432,7 +549,7 @@ fn a_conflict_is_reported_and_the_pauses_between_repairs_double_until_it_ends() 
     for second in (0..900).step_by(10) {
         overwrite(root.path(), "0-3");
         let now = start + Duration::from_secs(second);
-        let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        let scan = monitor.scan(&writer, &NoRuntime, &[watched()], &evidence(), now);
         match outcomes(&scan)[..] {
             [RepairOutcome::Repaired] => repairs.push(second),
             [RepairOutcome::BackedOff(until)] => assert!(*until > now),
@@ -458,7 +575,7 @@ fn a_conflict_is_reported_and_the_pauses_between_repairs_double_until_it_ends() 
     overwrite(root.path(), "4-5");
     for (second, conflicts) in [(900, 1), (1000, 1), (1001, 0)] {
         let now = start + Duration::from_secs(second);
-        monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        monitor.scan(&writer, &NoRuntime, &[watched()], &evidence(), now);
         assert_eq!(monitor.conflicts(), conflicts, "after {second} seconds");
     }
 }
@@ -466,19 +583,20 @@ fn a_conflict_is_reported_and_the_pauses_between_repairs_double_until_it_ends() 
 #[test]
 fn rare_repairs_are_no_conflict_and_history_of_removed_containers_is_dropped() {
     let root = machine();
-    let hierarchy = Hierarchy::find(root.path()).expect("v1");
+    let writer = writer(&root);
     let mut monitor = DriftMonitor::default();
     let start = Instant::now();
     for minute in 0..10 {
         overwrite(root.path(), "0-3");
         let now = start + Duration::from_secs(minute * 61);
-        let scan = monitor.scan(&hierarchy, &[watched()], &evidence(), now);
+        let scan = monitor.scan(&writer, &NoRuntime, &[watched()], &evidence(), now);
         assert!(scan.conflicts.is_empty(), "minute {minute}");
     }
     for _ in 0..3 {
         overwrite(root.path(), "0-3");
         monitor.scan(
-            &hierarchy,
+            &writer,
+            &NoRuntime,
             &[watched()],
             &evidence(),
             start + Duration::from_secs(601),
@@ -486,7 +604,8 @@ fn rare_repairs_are_no_conflict_and_history_of_removed_containers_is_dropped() {
     }
     assert_eq!(monitor.conflicts(), 1);
     monitor.scan(
-        &hierarchy,
+        &writer,
+        &NoRuntime,
         &[],
         &evidence(),
         start + Duration::from_secs(602),

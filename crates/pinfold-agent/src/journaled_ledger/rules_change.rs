@@ -1,7 +1,7 @@
 //! [`RulesChange`]: the planned effect of a new machine or new settings on the pods of a node. No pod is ever stopped.
 //!
 //! A pod that can keep its CPUs, memory and devices under the new rules keeps them, even if the new policy would reject it
-//! where it is; it then moves only if that puts it on fewer NUMA nodes. The other pods (their CPUs are missing or reserved,
+//! where it is; it then moves only if the settings change and the move puts it on fewer NUMA nodes. The other pods (their CPUs are missing or reserved,
 //! or their memory does not suffice) are placed again in the order of their admission, with the devices that they hold; a
 //! pod that cannot be aligned is placed without alignment. CPUs that the ledger did not choose itself stay as they are,
 //! as far as the machine still has them.
@@ -196,6 +196,8 @@ struct Plan<'a> {
     records: BTreeMap<PodUid, JournalPodRecord>,
     /// Pods that keep what they hold, at first.
     kept: BTreeSet<&'a PodUid>,
+    /// Whether the settings change, and not only the machine.
+    changes_settings: bool,
     /// Whether the new rules manage resources that the old ones did not.
     manages_more: bool,
 }
@@ -241,6 +243,7 @@ impl<'a> Plan<'a> {
             relaxed,
             records: records.clone(),
             kept,
+            changes_settings: before != after,
             manages_more,
         })
     }
@@ -261,7 +264,7 @@ impl<'a> Plan<'a> {
                 needs_restart: false,
             },
         };
-        if self.is_granted(&pod.uid) {
+        if self.is_granted(&pod.uid) || !self.changes_settings {
             return unchanged;
         }
         let mut trial = self.new.clone();

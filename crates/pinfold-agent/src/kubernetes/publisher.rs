@@ -9,7 +9,7 @@
 //! server does not serve is checked again at shorter intervals, because CustomResourceDefinitions may be added.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -21,6 +21,7 @@ use pinfold_apiserver::{ApiClient, RetryBackoff, Warning, jitter};
 use pinfold_kube::pod_fingerprint::FingerprintMethod;
 
 use super::custom_resources::{CustomResource, CustomResourceReport, Fingerprints};
+use super::event_reasons::OTHER_WRITER;
 use super::object_watch::{NodeCache, NodeSink, ObjectChanges, ObjectSink, watch_object};
 use super::other_writers::OtherWriters;
 use super::owned_fields::NodeRef;
@@ -44,6 +45,8 @@ pub struct Publisher {
 #[derive(Debug, Default)]
 struct LatestReport {
     latest: Mutex<Option<Arc<CustomResourceReport>>>,
+    /// Since when the server has lacked the latest report, or an older one that it lacks too.
+    stale_since: Mutex<Option<Instant>>,
     /// Wakes the publish loop: a new report, or a change of a watched object or pod.
     new: Arc<Notify>,
 }
@@ -57,8 +60,34 @@ impl Publisher {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *latest = Some(Arc::new(report));
+        self.stale_since().get_or_insert_with(Instant::now);
         drop(latest);
         self.shared.new.notify_one();
+    }
+
+    /// How long the server has lacked the latest report; zero if it has it. Objects that the server does not serve and
+    /// those of other writers do not count.
+    #[must_use]
+    pub fn stale_for(&self) -> Duration {
+        let since = *self.stale_since();
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn stale_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        let since = self.shared.stale_since.lock();
+        since.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records whether the server has a report.
+    fn record_round(&self, report: &Arc<CustomResourceReport>, is_settled: bool) {
+        let latest = self.shared.latest.lock();
+        let latest = latest.unwrap_or_else(PoisonError::into_inner);
+        let is_latest = latest.as_ref().is_some_and(|one| Arc::ptr_eq(one, report));
+        match is_settled {
+            true if is_latest => *self.stale_since() = None,
+            true => {}
+            false => drop(self.stale_since().get_or_insert_with(Instant::now)),
+        }
     }
 
     fn latest(&self) -> Option<Arc<CustomResourceReport>> {
@@ -109,6 +138,8 @@ struct ObjectState {
     settled: Option<CustomResource>,
     /// The agent's fields that were last written or found unchanged.
     written: Option<Value>,
+    /// Whether the server serves the resource, as far as is known.
+    is_served: bool,
     /// Fields that the server drops.
     pruned: BTreeSet<FieldPath>,
     /// The path of the list that is watched.
@@ -153,7 +184,13 @@ impl PublishLoop {
                         self.watch_node();
                         self.wait_for_pods(&report).await;
                     }
-                    self.round(&report).await
+                    let due = self.round(&report).await;
+                    let is_settled = report.objects.iter().all(|object| {
+                        let state = self.objects.get(object.plural);
+                        state.is_some_and(|state| state.settled.is_some() || !state.is_served)
+                    });
+                    self.context.publisher.record_round(&report, is_settled);
+                    due
                 }
             };
             // Reports that arrive meanwhile are combined.
@@ -254,6 +291,7 @@ impl PublishLoop {
         let timing = &self.context.timing;
         let check = timing.check / 2 + jitter(timing.check / 2);
         let resource = object.resource();
+        state.is_served = !matches!(outcome, Ok(WriteResult::NotServed));
         match outcome {
             Ok(WriteResult::NotServed) => {
                 self.context.log.log(SyncEvent::NotServed { resource });
@@ -318,15 +356,8 @@ impl PublishLoop {
             writer: writer.to_owned(),
             policy: writers.policy(),
         };
-        self.context.events.warn(Warning {
-            kind: "Node",
-            namespace: "default".to_owned(),
-            name: self.context.node.clone(),
-            // As the kubelet's own events about its Node, which `kubectl describe node` lists.
-            uid: self.context.node.clone(),
-            reason: "OtherWriter".to_owned(),
-            message: event.to_string(),
-        });
+        let warning = Warning::about_node(&self.context.node, OTHER_WRITER.name, event.to_string());
+        self.context.events.warn(warning);
         self.context.log.log(event);
     }
 }
@@ -338,6 +369,7 @@ impl ObjectState {
             unverified: false,
             settled: None,
             written: None,
+            is_served: true,
             pruned: BTreeSet::new(),
             list: None,
             check_at: now,

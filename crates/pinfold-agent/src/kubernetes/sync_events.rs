@@ -72,6 +72,11 @@ pub enum SyncEvent {
         /// What the agent does about it.
         policy: OtherWriterPolicy,
     },
+    /// The startup taint was removed from the Node.
+    TaintRemoved {
+        /// The taint, as the configuration has it.
+        taint: String,
+    },
     /// The API server rejected a Kubernetes event.
     EventRejected {
         /// The error of the request.
@@ -134,6 +139,12 @@ impl fmt::Display for SyncEvent {
                 writer,
                 policy,
             } => f.write_str(&other_writers::describe(resource, writer, *policy)),
+            SyncEvent::TaintRemoved { taint } => {
+                write!(
+                    f,
+                    "removed the taint {taint} from the Node: the agent is ready"
+                )
+            }
             SyncEvent::EventRejected { error } => {
                 write!(f, "the server rejected an event: {error}{}", hint(error))
             }

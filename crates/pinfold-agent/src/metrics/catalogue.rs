@@ -18,6 +18,11 @@ const FINE_SECONDS: MetricKind = MetricKind::Histogram(&[
     1.0,
 ]);
 
+/// Buckets for NRI events, in seconds: the runtime drops a plugin that takes longer than two seconds.
+const EVENT_SECONDS: MetricKind = MetricKind::Histogram(&[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0,
+]);
+
 pinfold_daemon::catalogue! {
     /// Pod admissions that aligned resources.
     ADMISSION_REQUESTS: COUNTER, "kubelet_topology_manager_admission_requests_total" [],
@@ -82,15 +87,15 @@ pinfold_daemon::catalogue! {
     /// Failed `Get` requests to the podresources API.
     POD_RESOURCES_GET_ERRORS: COUNTER, "kubelet_pod_resources_endpoint_errors_get" ["server_api_version"],
         "Failed Get requests to the podresources API.";
-    /// Rejected pods by reason.
+    /// Rejected pods and resizes by reason.
     REJECTIONS: COUNTER, "pinfold_rejections_total" ["reason"],
-        "Rejected pods, by reason.";
+        "Rejected pods, containers and resizes, by reason.";
     /// Duration of a decision.
     DECISION: FINE_SECONDS, "pinfold_decision_duration_seconds" ["verdict"],
         "Duration of deciding and journaling the admission of a pod or container, by verdict.";
     /// Duration of handling a runtime event.
-    RUNTIME_EVENT: FINE_SECONDS, "pinfold_runtime_event_duration_seconds" ["event"],
-        "Duration of handling an NRI event, by event.";
+    RUNTIME_EVENT: EVENT_SECONDS, "pinfold_runtime_event_duration_seconds" ["event"],
+        "Time from an NRI event to its answer, waits included, by event. The runtime's limit is two seconds.";
     /// Number of pods in the ledger.
     PODS: GAUGE, "pinfold_pods" [],
         "Pods in the ledger.";
@@ -112,15 +117,27 @@ pinfold_daemon::catalogue! {
     /// Containers with drift at the last check.
     DRIFTED: GAUGE, "pinfold_drifted_containers" [],
         "Containers whose control group differed from the journal at the last check.";
+    /// Containers whose repairs are overwritten.
+    CGROUP_CONFLICTS: GAUGE, "pinfold_cgroup_conflicts" [],
+        "Containers whose control group another program overwrites after every repair.";
+    /// Whether the agent does its job.
+    READY: GAUGE, "pinfold_ready" [],
+        "1 while the agent does its job, as /readyz, 0 if not.";
     /// Whether the runtime is connected.
     NRI_CONNECTED: GAUGE, "pinfold_nri_connected" [],
-        "1 if the container runtime is connected, 0 if not.";
+        "1 if the container runtime is connected, 0 if not; absent if the agent does not use NRI.";
     /// Connections to the runtime.
     NRI_CONNECTIONS: COUNTER, "pinfold_nri_connections_total" [],
         "Connections to the container runtime since the agent started.";
     /// Size of the journal.
     JOURNAL_BYTES: GAUGE, "pinfold_journal_bytes" [],
         "Size of the journal in bytes.";
+    /// Whether the journal cannot be written.
+    JOURNAL_WRITE_FAILED: GAUGE, "pinfold_journal_write_failed" [],
+        "1 while the journal cannot be written, 0 otherwise.";
+    /// Syncs of the journal.
+    JOURNAL_SYNCS: COUNTER, "pinfold_journal_syncs_total" [],
+        "Times that changes were synced to the journal on disk.";
     /// Journal generation.
     GENERATION: GAUGE, "pinfold_journal_generation" [],
         "Number of the last journal entry.";
@@ -130,6 +147,9 @@ pinfold_daemon::catalogue! {
     /// Writes of published objects.
     PUBLICATIONS: COUNTER, "pinfold_publications_total" ["object", "result"],
         "Writes of published objects to the API server, by object and result.";
+    /// Age of a state of the node that is not published.
+    REPORT_STALE: GAUGE, "pinfold_report_stale_seconds" [],
+        "How long the published objects have lacked the current state of the node; 0 if they have it.";
     /// Requests to the API.
     API_REQUESTS: COUNTER, "pinfold_api_requests_total" ["code"],
         "Requests to the agent's API, by HTTP status code.";

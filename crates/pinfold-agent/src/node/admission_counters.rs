@@ -73,7 +73,8 @@ impl AdmissionCounters {
             };
             *into.entry(kind).or_default() += times;
         }
-        if rules.full_cores_only() && !exclusive.is_empty() {
+        let options = rules.cpu_options();
+        if options.is_some_and(|options| options.full_pcpus_only) && !exclusive.is_empty() {
             let times = if admitted { count(&exclusive) } else { 1 };
             *into.entry(("container", "physical_cpu")).or_default() += times;
         }

@@ -16,6 +16,7 @@ use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 use pinfold_kube::generation::GENERATION;
+use pinfold_kube::pin::{self, PIN};
 
 /// Name of the single container that represents all containers of a pod without a known spec.
 pub(super) const EVERY_CONTAINER: &str = "*";
@@ -60,6 +61,11 @@ impl ManagedNode {
         if let Some(why) = pod_record::too_long(&pod.meta) {
             return self.reject(&core, why, now);
         }
+        match pin::is_wanted(&pod.meta.annotations) {
+            Ok(true) => {}
+            Ok(false) => return self.admit_unpinned(core, record, preference, now),
+            Err(why) => return self.reject(&core, why, now),
+        }
         let mut prior = String::new();
         if let Some(status) = self.scheduler_choice(pod, &core, now)? {
             let fidelity = self.journaled.ledger().rules().fidelity();
@@ -96,6 +102,29 @@ impl ManagedNode {
         }
         self.decide(&core, record, &prior, preference, now)
             .map(Some)
+    }
+
+    /// Admits a pod that opts out of pinning: its containers run in the shared pool.
+    fn admit_unpinned(
+        &mut self,
+        pod: Arc<Pod>,
+        mut record: JournalPodRecord,
+        preference: DevicePreference<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Decision>, AdmitError> {
+        let pod = Arc::new(unpinned(Arc::unwrap_or_clone(pod)));
+        let why = format!("annotation {PIN} is false: shared pool");
+        record.annotations.remove(keys::RESOURCE_STATUS);
+        match self.rulebook {
+            Rulebook::Kubelet => self.decide(&pod, record, &why, preference, now).map(Some),
+            Rulebook::Koordinator(_) => {
+                // Its class would have it wait for CPUs of its own.
+                record.labels.remove(keys::QOS_CLASS);
+                self.journaled
+                    .grant(&pod, &GrantedCpus::new(), record, why, now)?;
+                Ok(None)
+            }
+        }
     }
 
     /// Admits a pod by the ledger's rules. The journal entry begins with `prior`, the reason why the scheduler's choice
@@ -230,6 +259,18 @@ pub(super) fn grant_to_all(pod: &Pod, status: &ResourceStatus) -> GrantedCpus {
     }
 }
 
+/// The same pod without CPU limits, so that it is not Guaranteed: it has neither exclusive CPUs nor memory of its own.
+pub(super) fn unpinned(mut pod: Pod) -> Pod {
+    let containers = pod.init_containers.iter_mut().chain(&mut pod.containers);
+    for container in containers {
+        container.limits.remove("cpu");
+    }
+    if let Some(limits) = &mut pod.pod_limits {
+        limits.remove("cpu");
+    }
+    pod
+}
+
 /// A pod with only this container, for a container that is admitted without its pod's spec.
 fn single_container_pod(
     sandbox: &Sandbox,
@@ -238,6 +279,7 @@ fn single_container_pod(
     let container = managed
         .resources
         .container(managed.name.clone(), sandbox.qos_by_cgroup());
+    let is_pinned = pin::is_wanted(&sandbox.annotations) != Ok(false);
     let pod = Pod {
         uid: standalone_uid(&managed.pod, &managed.name),
         name: format!("{}/{}", sandbox.full_name(), managed.name),
@@ -246,6 +288,7 @@ fn single_container_pod(
         pod_requests: None,
         pod_limits: None,
     };
+    let pod = if is_pinned { pod } else { unpinned(pod) };
     let record = pod_record::record(PodOrigin::Runtime, &sandbox.labels, &sandbox.annotations);
     (Arc::new(pod), record)
 }

@@ -8,7 +8,6 @@ use super::admit::EVERY_CONTAINER;
 use super::managed_container::ManagedContainer;
 use super::{ManagedNode, Rulebook, Update};
 use crate::allowance::{Allowance, Quota};
-use pinfold_journal::PodOrigin;
 
 /// CFS period in microseconds.
 const PERIOD: u64 = 100_000;
@@ -84,15 +83,6 @@ impl ManagedNode {
         }
     }
 
-    /// Whether the kubelet pinned the container before the agent took the node over.
-    fn is_kubelet_pinned(&self, container: &ManagedContainer) -> bool {
-        let record = self.journaled.records().get(&container.resident);
-        let pods = self.journaled.ledger().state().admitted_pods();
-        let admitted = pods.get(&container.resident);
-        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
-            && admitted.is_some_and(|one| one.pod.container(&container.name).is_some())
-    }
-
     /// Koordinator's current CPU pools; `None` under the kubelet's rules.
     pub(super) fn pools(&mut self) -> Option<Pools> {
         let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
@@ -124,6 +114,24 @@ impl ManagedNode {
             }
             _ => self.allowance_by_kubelet(container),
         }
+    }
+
+    /// The allowance of a container that is being created. A kubelet that pinned the pod earlier may not pin any more: a
+    /// container that it makes anew gets the CPUs of the one before.
+    pub(super) fn creation_allowance(&mut self, container: &ManagedContainer) -> Option<Allowance> {
+        let allowance = self.allowance(container);
+        if allowance.is_some() || self.observe_only || !self.is_kubelet_pinned(container) {
+            return allowance;
+        }
+        let cpus = self.journaled.ledger().state().cpus();
+        let own = cpus.container(&container.resident, &container.name);
+        Some(Allowance {
+            cpus: own
+                .cloned()
+                .unwrap_or_else(|| self.or_fallback(cpus.shared().clone())),
+            mems: NodeSet::EMPTY,
+            quota: Quota::AsSpecified,
+        })
     }
 
     /// Exclusive CPUs and memory nodes, or the shared pool; `None` where the kubelet's managers would set nothing.

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pinfold_core::name::PodUid;
+use pinfold_kube::pin;
 
+use super::admit::unpinned;
 use super::pod_end::identity;
 use super::pod_status::PodStatus;
 use super::{ManagedNode, Rulebook, pod_record};
@@ -44,7 +46,10 @@ impl ManagedNode {
                     &spec.meta.labels,
                     &spec.meta.annotations,
                 );
-                let core = Arc::new(spec.pod.clone());
+                let core = match pin::is_wanted(&spec.meta.annotations) {
+                    Ok(false) => Arc::new(unpinned(spec.pod.clone())),
+                    _ => Arc::new(spec.pod.clone()),
+                };
                 match self
                     .journaled
                     .join_containers(&containers, &core, record, now)?

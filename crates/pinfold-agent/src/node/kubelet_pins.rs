@@ -1,12 +1,18 @@
 //! Pods that still have the CPUs which the kubelet's CPU manager assigned before the agent took the node over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::name::PodUid;
+use pinfold_core::ledger::GrantedCpus;
+use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_journal::{PodOrigin, Timestamp};
 
-use super::ManagedNode;
-use pinfold_journal::PodOrigin;
+use super::managed_container::{ManagedContainer, Sandbox};
+use super::pod_end::identity;
+use super::{ManagedNode, SyncChange, pod_record};
+use crate::journaled_ledger::JournaledLedgerError;
 
 /// CPUs that the kubelet's CPU manager assigned. Its pods keep them until they terminate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,5 +40,141 @@ impl ManagedNode {
         pinned
             .map(|(pod, _)| (pod.clone(), ledger.exclusive_cpus(pod)))
             .collect()
+    }
+
+    /// Whether the ledger has the CPUs of a pod as the kubelet's.
+    pub(super) fn is_kept_for_kubelet(&self, uid: &PodUid) -> bool {
+        let record = self.journaled.records().get(uid);
+        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
+    }
+
+    /// Releases what the agent chose for these pods before the takeover, and other pods' choices on the CPUs that the kubelet
+    /// assigned to them. A pod that is released and runs is admitted again.
+    ///
+    /// # Errors
+    /// If the journal cannot be written. A pod that could not be released holds what it held.
+    pub(super) fn clear_kubelet_cpus(
+        &mut self,
+        pinned: &BTreeSet<PodUid>,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let pinned = pinned.iter().filter(|uid| !self.is_kept_for_kubelet(uid));
+        let mut own = BTreeSet::new();
+        let mut cpus = CpuSet::new();
+        for uid in pinned {
+            own.extend(self.residents_of(uid));
+            let containers = self.pins.pods.get(uid).into_iter().flatten();
+            containers.for_each(|(_, assigned)| cpus |= assigned);
+        }
+        let ledger = self.journaled.ledger();
+        let by_agent = |uid: &PodUid| {
+            let record = self.journaled.records().get(uid);
+            record.is_some_and(|record| record.origin == PodOrigin::Runtime)
+        };
+        let others = ledger.state().admitted_pods().iter().filter(|(uid, _)| {
+            by_agent(uid) && !own.contains(*uid) && !ledger.exclusive_cpus(uid).is_disjoint(&cpus)
+        });
+        let others: Vec<(PodUid, PodUid)> = others
+            .map(|(uid, admitted)| (uid.clone(), identity(uid, &admitted.pod.name).uid))
+            .collect();
+        for resident in own {
+            self.release_unless_full(&resident, now)?;
+        }
+        for (resident, pod) in others {
+            self.release_unless_full(&resident, now)?;
+            let sandboxes = self.sandboxes.values();
+            let sandboxes = sandboxes.filter(|sandbox| sandbox.uid == pod);
+            self.awaiting_specs
+                .extend(sandboxes.map(|sandbox| sandbox.id.clone()));
+        }
+        Ok(())
+    }
+
+    /// Releases a pod that goes on: if that cannot be journaled, it holds what it held.
+    fn release_unless_full(
+        &mut self,
+        resident: &PodUid,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let released = self.release_resident(resident, now);
+        self.pending_releases.remove(resident);
+        released
+    }
+
+    /// Grants a pod the CPUs that the kubelet assigned to it, instead of those that the agent chose while it pinned no
+    /// containers. Reserved CPUs and those of other pods are not granted; the pod runs there all the same.
+    pub(super) fn keep_kubelet_cpus(
+        &mut self,
+        sandbox: &Sandbox,
+        now: Timestamp,
+        changes: &mut Vec<SyncChange>,
+    ) {
+        let cleared = self.clear_kubelet_cpus(&[sandbox.uid.clone()].into(), now);
+        if cleared.is_err() {
+            self.awaiting_specs.insert(sandbox.id.clone());
+            return;
+        }
+        let cpus: GrantedCpus = self
+            .pins
+            .pods
+            .get(&sandbox.uid)
+            .cloned()
+            .unwrap_or_default();
+        let mut all = CpuSet::new();
+        cpus.values().for_each(|cpus| all |= cpus);
+        let names: Vec<ContainerName> = cpus.keys().cloned().collect();
+        let ledger = self.journaled.ledger();
+        let free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
+        let cpus: GrantedCpus = match ledger.rules().has_exclusive_cpus() {
+            true => cpus
+                .iter()
+                .map(|(name, cpus)| (name.clone(), cpus & &free))
+                .collect(),
+            false => GrantedCpus::new(),
+        };
+        let container = |name: &ContainerName| Container {
+            name: name.clone(),
+            restartable: false,
+            requests: ResourceList::new(),
+            limits: ResourceList::new(),
+        };
+        let pod = Arc::new(Pod {
+            uid: sandbox.uid.clone(),
+            name: sandbox.full_name(),
+            init_containers: Vec::new(),
+            containers: names.iter().map(container).collect(),
+            pod_requests: None,
+            pod_limits: None,
+        });
+        let record = pod_record::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
+        let message = format!("keeps CPUs {all}, assigned by the kubelet");
+        match self.journaled.grant(&pod, &cpus, record, message, now) {
+            Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
+                pod: sandbox.uid.clone(),
+                cpus: all,
+            }),
+            Err(JournaledLedgerError::Journal(_)) => {
+                self.awaiting_specs.insert(sandbox.id.clone());
+            }
+            Err(error) => {
+                self.shared_sandboxes.insert(sandbox.id.clone());
+                changes.push(SyncChange::UsesSharedPool {
+                    pod: sandbox.uid.clone(),
+                    why: format!("the kubelet assigned CPUs {all}, but {error}"),
+                });
+            }
+        }
+    }
+
+    /// Whether the kubelet pinned a container that runs since before the agent took the node over: its CPUs are not changed.
+    pub(super) fn is_kubelet_pinned(&self, container: &ManagedContainer) -> bool {
+        let assigned = self.pins.pods.get(&container.pod);
+        let is_awaited = self.awaiting_specs.contains(&container.sandbox)
+            && assigned.is_some_and(|assigned| assigned.contains_key(&container.name));
+        let pods = self.journaled.ledger().state().admitted_pods();
+        let admitted = pods.get(&container.resident);
+        let is_kept = self.is_kept_for_kubelet(&container.resident)
+            && admitted.is_some_and(|one| one.pod.container(&container.name).is_some());
+        is_awaited || is_kept
     }
 }

@@ -137,6 +137,12 @@ impl ManagedContainer {
         }
     }
 
+    /// UID that holds its resources in the ledger: its pod's, or its own if it was admitted without the pod's spec.
+    #[must_use]
+    pub fn resident(&self) -> &PodUid {
+        &self.resident
+    }
+
     /// The external process, if there is one instead of a container.
     #[must_use]
     pub fn process(&self) -> Option<&PinnedProcess> {

@@ -9,12 +9,14 @@ use pinfold_journal::{JournalPodRecord, PodOrigin};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::keys;
 use pinfold_kube::meta::ObjectMeta;
+use pinfold_kube::pin::PIN;
 
 /// The longest value that is journaled, in bytes. A `resource-status` for a machine with 64 NUMA nodes has about 6,000.
 pub(super) const MAX_VALUE: usize = 16 * 1024;
 
 const LABELS: [&str; 2] = [keys::QOS_CLASS, keys::PRIORITY_CLASS];
-const ANNOTATIONS: [&str; 4] = [
+const ANNOTATIONS: [&str; 5] = [
+    PIN,
     keys::RESOURCE_SPEC,
     keys::NUMA_SPEC,
     keys::RESOURCE_STATUS,

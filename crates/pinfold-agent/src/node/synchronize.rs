@@ -6,17 +6,14 @@ use std::sync::Arc;
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::NoPreference;
-use pinfold_core::ledger::GrantedCpus;
-use pinfold_core::name::{ContainerName, PodUid};
-use pinfold_core::pod::{Container, Pod, ResourceList};
+use pinfold_core::name::PodUid;
 use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::pod_end::identity;
 use super::{
-    AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, pod_record,
-    standalone_uid,
+    AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, standalone_uid,
 };
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
@@ -86,8 +83,25 @@ impl ManagedNode {
         now: Timestamp,
     ) -> (Vec<Update>, Vec<SyncChange>) {
         let mut changes = Vec::new();
+        // The runtime waits for the answer, and there may be hundreds of pods.
+        self.journaled.begin_batch();
         self.release_terminated(&pods, &containers, now, &mut changes);
-        self.sync_all(pods, containers, preference, now, changes)
+        let outcome = self.sync_all(pods, containers, preference, now, changes);
+        self.end_sync(outcome)
+    }
+
+    /// Syncs the journal. Without that, no container is updated: see [`JournaledLedger::end_batch`].
+    fn end_sync(
+        &mut self,
+        (updates, changes): (Vec<Update>, Vec<SyncChange>),
+    ) -> (Vec<Update>, Vec<SyncChange>) {
+        match self.journaled.end_batch() {
+            Ok(()) => (updates, changes),
+            Err(error) => {
+                tracing::error!(%error, "journal write failed");
+                (Vec::new(), changes)
+            }
+        }
     }
 
     /// Like [`ManagedNode::synchronize`], where the kubelet assigns devices: the CPUs and memory of pods that are not in
@@ -100,6 +114,7 @@ impl ManagedNode {
         now: Timestamp,
     ) -> (Vec<Update>, Vec<SyncChange>) {
         let mut changes = Vec::new();
+        self.journaled.begin_batch();
         self.release_terminated(&pods, &containers, now, &mut changes);
         for (sandbox, pod) in &mut pods {
             let Some(aligned) = kubelet_devices.remove(&sandbox.uid) else {
@@ -129,7 +144,7 @@ impl ManagedNode {
                 self.pending_releases.insert(uid.clone());
             }
         }
-        outcome
+        self.end_sync(outcome)
     }
 
     /// Replaces the sandboxes and containers by those of the runtime, after terminated pods were released.
@@ -155,6 +170,9 @@ impl ManagedNode {
         // Pods that the kubelet pinned come first, so that no other pod is assigned their CPUs.
         let (pinned, others): (Vec<_>, Vec<_>) =
             running.partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
+        let uids = pinned.iter().map(|(sandbox, _)| sandbox.uid.clone());
+        // What cannot be journaled is retried for each pod.
+        let _ = self.clear_kubelet_cpus(&uids.collect(), now);
         for (sandbox, spec) in pinned.into_iter().chain(others) {
             let spec = spec.as_deref();
             if rejected_before.contains(&sandbox.id) && !self.has_pod(&sandbox.uid) {
@@ -214,10 +232,8 @@ impl ManagedNode {
         changes: &mut Vec<SyncChange>,
     ) {
         let uid = &sandbox.uid;
-        if let Some(cpus) = self.pins.pods.get(uid).cloned()
-            && !self.is_kept_for_kubelet(uid)
-        {
-            self.keep_kubelet_cpus(sandbox, &cpus, now, changes);
+        if self.pins.pods.contains_key(uid) && !self.is_kept_for_kubelet(uid) {
+            self.keep_kubelet_cpus(sandbox, now, changes);
             return;
         }
         if self.has_pod(uid) || self.has_standalone_containers(uid) {
@@ -287,11 +303,14 @@ impl ManagedNode {
                 container.sent_allowance = sent;
                 self.containers.insert(container.id.clone(), container);
             }
-            for change in changes {
-                tracing::info!(%change, "pod admitted late");
-            }
+            self.late_changes.append(&mut changes);
         }
         any
+    }
+
+    /// The differences to the journal that were resolved since the last call, after the list of the runtime.
+    pub fn take_late_changes(&mut self) -> Vec<SyncChange> {
+        std::mem::take(&mut self.late_changes)
     }
 
     /// Whether containers of the pod were admitted without its spec.
@@ -337,73 +356,6 @@ impl ManagedNode {
                     why: rejected.to_string(),
                 });
                 unadmitted
-            }
-        }
-    }
-
-    /// Whether the ledger has the CPUs of a pod as the kubelet's.
-    fn is_kept_for_kubelet(&self, uid: &PodUid) -> bool {
-        let record = self.journaled.records().get(uid);
-        record.is_some_and(|record| record.origin == PodOrigin::Kubelet)
-    }
-
-    /// Grants a pod the CPUs that the kubelet assigned to it, instead of those that the agent chose while it pinned no
-    /// containers. Reserved CPUs and those of other pods are not granted; the pod runs there all the same.
-    fn keep_kubelet_cpus(
-        &mut self,
-        sandbox: &Sandbox,
-        cpus: &GrantedCpus,
-        now: Timestamp,
-        changes: &mut Vec<SyncChange>,
-    ) {
-        for resident in self.residents_of(&sandbox.uid) {
-            if self.release_resident(&resident, now).is_err() {
-                self.awaiting_specs.insert(sandbox.id.clone());
-                return;
-            }
-        }
-        let mut all = CpuSet::new();
-        cpus.values().for_each(|cpus| all |= cpus);
-        let names: Vec<ContainerName> = cpus.keys().cloned().collect();
-        let ledger = self.journaled.ledger();
-        let free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
-        let cpus: GrantedCpus = match ledger.rules().has_exclusive_cpus() {
-            true => cpus
-                .iter()
-                .map(|(name, cpus)| (name.clone(), cpus & &free))
-                .collect(),
-            false => GrantedCpus::new(),
-        };
-        let container = |name: &ContainerName| Container {
-            name: name.clone(),
-            restartable: false,
-            requests: ResourceList::new(),
-            limits: ResourceList::new(),
-        };
-        let pod = Arc::new(Pod {
-            uid: sandbox.uid.clone(),
-            name: sandbox.full_name(),
-            init_containers: Vec::new(),
-            containers: names.iter().map(container).collect(),
-            pod_requests: None,
-            pod_limits: None,
-        });
-        let record = pod_record::record(PodOrigin::Kubelet, &sandbox.labels, &sandbox.annotations);
-        let message = format!("keeps CPUs {all}, assigned by the kubelet");
-        match self.journaled.grant(&pod, &cpus, record, message, now) {
-            Ok(()) => changes.push(SyncChange::KeptKubeletCpus {
-                pod: sandbox.uid.clone(),
-                cpus: all,
-            }),
-            Err(JournaledLedgerError::Journal(_)) => {
-                self.awaiting_specs.insert(sandbox.id.clone());
-            }
-            Err(error) => {
-                self.shared_sandboxes.insert(sandbox.id.clone());
-                changes.push(SyncChange::UsesSharedPool {
-                    pod: sandbox.uid.clone(),
-                    why: format!("the kubelet assigned CPUs {all}, but {error}"),
-                });
             }
         }
     }

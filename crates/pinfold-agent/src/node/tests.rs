@@ -16,6 +16,7 @@ use crate::allowance::Quota;
 use pinfold_journal::JournalLimits;
 
 mod external;
+mod growth;
 mod node_annotations;
 mod rules_change;
 mod takeover;
@@ -338,6 +339,26 @@ fn a_restart_repairs_toward_the_journal() {
     let residents = scene.node.journaled().ledger().admitted_pods();
     let uids: Vec<&str> = residents.iter().map(|here| here.pod.uid.as_str()).collect();
     assert_eq!(uids, ["stays", "declared", "new"]);
+}
+
+#[test]
+fn running_pods_that_are_not_in_the_journal_are_admitted_with_one_sync_of_it() {
+    let mut scene = Scene::kubelet();
+    let pods = ["a", "b", "c", "d"].map(|uid| {
+        let pod = pod_spec(uid, &cpus(2));
+        (sandbox(uid, &pod), Some(Arc::new(pod)))
+    });
+    let before = scene.node.journaled().journal_syncs();
+    let (_, changes) = scene
+        .node
+        .synchronize(pods.into(), Vec::new(), &mut NoPreference, NOW);
+    assert_eq!(changes.len(), 4);
+    assert_eq!(scene.node.journaled().generation(), 4, "one entry for each");
+    assert_eq!(scene.node.journaled().journal_syncs() - before, 1);
+    let before = scene.node.journaled().journal_syncs();
+    scene.stop("a");
+    let after = scene.node.journaled().journal_syncs();
+    assert_eq!(after - before, 1, "other changes are synced one by one");
 }
 
 #[test]
@@ -763,4 +784,63 @@ fn a_pod_whose_spec_arrives_late_is_in_the_ledger_under_its_own_uid_with_the_sam
     );
     scene.restart(UnknownContainers::Adopt);
     assert!(scene.node.has_pod(&"p".into()));
+}
+
+#[test]
+fn a_pod_that_opts_out_runs_in_the_shared_pool_under_every_rulebook() {
+    let opt_out =
+        |text: &str, value: &str| format!("  annotations: {{pinfold.dev/pin: {value:?}}}\n{text}");
+    for (mut scene, guaranteed) in [
+        (Scene::kubelet(), cpus(2)),
+        (Scene::koordinator(), class("LSR", 2)),
+    ] {
+        let own = scene.run("own", &guaranteed).expect("exclusive CPUs").cpus;
+        let shared = scene.run("opted-out", &opt_out(&guaranteed, "false"));
+        let shared = shared.expect("the shared pool").cpus;
+        assert!(shared.is_disjoint(&own), "{shared} {own}");
+        let ledger = scene.node.journaled().ledger();
+        assert!(ledger.exclusive_cpus(&"opted-out".into()).is_empty());
+        assert!(scene.node.has_opted_out(&"opted-out".into()));
+        assert!(!scene.node.has_opted_out(&"own".into()));
+        // The shared pool shrinks for it too, and a restart does not pin it.
+        let next = scene.run("next", &guaranteed).expect("exclusive CPUs").cpus;
+        let now = set(&scene.sent_cpus("opted-out-main"));
+        assert!(now.is_disjoint(&next), "{now} {next}");
+        scene.restart(UnknownContainers::Adopt);
+        assert!(scene.node.has_opted_out(&"opted-out".into()));
+        let ledger = scene.node.journaled().ledger();
+        assert!(ledger.exclusive_cpus(&"opted-out".into()).is_empty());
+    }
+    let mut scene = Scene::kubelet();
+    let typo = scene.pod("typo", &opt_out(&cpus(1), "no"));
+    let why = typo.expect_err("neither true nor false").to_string();
+    assert!(why.contains("expected \"true\" or \"false\""), "{why}");
+    let wanted = scene.run("wanted", &opt_out(&cpus(1), "true"));
+    assert_eq!(wanted.expect("an exclusive CPU").cpus.len(), 1);
+}
+
+#[test]
+fn a_container_without_a_known_spec_opts_out_by_the_annotations_of_its_sandbox() {
+    let mut scene = Scene::kubelet();
+    let pod = pod_spec(
+        "x",
+        "  annotations: {pinfold.dev/pin: \"false\"}\nspec: {containers: [{name: main}]}",
+    );
+    let sandbox = sandbox("x", &pod);
+    let added = scene.node.add_pod(sandbox, None, &mut NoPreference, NOW);
+    added.expect("nothing is decided yet");
+    let mut container = scene.new_container("x", "main");
+    container.resources = RuntimeResources {
+        cpu_shares: Some(2048),
+        cpu_quota: Some(200_000),
+        cpu_period: Some(100_000),
+        memory_limit: Some(1 << 20),
+        ..RuntimeResources::default()
+    };
+    let added = scene.node.add_container(container, &mut NoPreference, NOW);
+    let (allowance, _) = added.expect("admitted");
+    let allowance = allowance.expect("the shared pool");
+    assert_eq!(allowance.quota, Quota::AsSpecified);
+    let ledger = scene.node.journaled().ledger();
+    assert!(ledger.exclusive_cpus(&"x/main".into()).is_empty());
 }

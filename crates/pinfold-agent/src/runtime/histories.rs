@@ -4,8 +4,13 @@
 //! `PINFOLD_CASES=N` runs more histories than the default, `PINFOLD_SEED=N` others. A failing history is shortened and
 //! printed as the script of a test: see [`scripts`].
 
+mod api_server;
+mod inspection;
+mod kubelet_cpus;
 mod model;
 mod played_node;
+mod pod_specs;
+mod rules;
 mod scripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,18 +18,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use played_node::PlayedNode;
 
 /// Number of pods in a history.
-const PODS: u8 = 6;
+const PODS: u8 = 7;
 /// Number of histories without `PINFOLD_CASES`.
 const HISTORIES: u64 = 500;
 /// Number of steps of a history.
 const STEPS: usize = 30;
 
-/// The kind of runtime and whether there is an API server.
+/// The kind of runtime, whether there is an API server, and who pins containers at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setup {
     runtime: Runtime,
     /// Whether pod specs and phases arrive from an API server.
     api_server: bool,
+    /// Whether the kubelet's static CPU manager pins containers until the agent takes the node over.
+    takeover: bool,
 }
 
 /// What a runtime lists when a plugin connects.
@@ -84,6 +91,10 @@ enum Step {
     KillWhileWriting,
     /// One round of the agent's periodic checks.
     Check,
+    /// The agent restarts and pins containers instead of the kubelet; the second time, the kubelet's state is deleted.
+    TakeOver,
+    /// The machine boots with one of the sizes of memory. The agent does not run yet.
+    Reboot(u8),
 }
 
 /// Deterministic pseudo-random numbers (SplitMix64).
@@ -124,6 +135,10 @@ fn random_step(random: &mut Random) -> Step {
         95 => Step::Disk(true),
         96 => Step::Disk(false),
         97 => Step::KillWhileWriting,
+        98 => match random.below(3) {
+            0 => Step::Reboot(random.below(3)),
+            _ => Step::TakeOver,
+        },
         _ => Step::Check,
     }
 }
@@ -136,8 +151,12 @@ fn random_history(seed: u64) -> (Setup, Vec<Step>) {
             _ => Runtime::CriO,
         },
         api_server: random.below(3) > 0,
+        takeover: random.below(4) == 0,
     };
-    let steps = (0..STEPS).map(|_| random_step(&mut random)).collect();
+    let mut steps: Vec<Step> = (0..STEPS).map(|_| random_step(&mut random)).collect();
+    if setup.takeover {
+        steps[usize::from(10 + random.below(10))] = Step::TakeOver;
+    }
     (setup, steps)
 }
 

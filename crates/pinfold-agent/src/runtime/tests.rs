@@ -14,18 +14,31 @@ use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 use pinfold_journal::JournalLimits;
 
-/// Records the pods that run although they were rejected.
+/// Records the pods that run although they were rejected, and what their users have to know.
 #[derive(Default)]
 pub(super) struct Listener(Mutex<Vec<String>>);
+
+impl Listener {
+    fn record(&self, what: String) {
+        self.0.lock().expect("unpoisoned").push(what);
+    }
+}
 
 impl Telemetry for Listener {
     fn runtime_connected(&self, _: &RuntimeInfo) {}
     fn record_decision(&self, _: &Subject<'_>, _: Option<&AdmitError>, _: Duration) {}
+    fn record_event(&self, _: &'static str, _: Duration) {}
     fn record_sync_change(&self, _: &SyncChange) {}
     fn record_error(&self, _: &JournaledLedgerError) {}
     fn record_tolerated_rejection(&self, pod: &Subject<'_>, _: &str) {
-        let name = format!("{}/{}", pod.namespace, pod.name);
-        self.0.lock().expect("unpoisoned").push(name);
+        self.record(format!("{}/{}", pod.namespace, pod.name));
+    }
+    fn record_rejected_resize(&self, pod: &Subject<'_>, _: &AdmitError) {
+        self.record(format!("resize of {} rejected", pod.name));
+    }
+    fn warn_pod(&self, warning: PodWarning) {
+        let PodWarning { pod, reason, .. } = warning;
+        self.record(format!("{}: {}", pod.name, reason.name));
     }
     fn node_changed(&self) {}
 }
@@ -242,6 +255,8 @@ fn a_resize_of_exclusive_cpus_is_rejected_with_a_reason_and_others_are_accepted(
         .runtime
         .update_pod_sandbox(&pod, &wanted(0), &wanted(5120));
     assert!(more.is_err());
+    let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
+    assert_eq!(reported, "resize of a-4 rejected\nresize of a-4 rejected");
     let shared = PodSandbox {
         linux: Some(LinuxPodSandbox {
             cgroup_parent: "/kubepods/burstable/podx".to_owned(),
@@ -272,6 +287,32 @@ fn a_container_of_a_sandbox_that_was_never_reported_is_admitted_with_its_pod() {
 }
 
 #[test]
+fn a_pod_that_started_before_the_agent_and_has_cpus_of_its_own_is_warned_about() {
+    let mut stage = stage(true);
+    let all = ["a-4", "b-9", "c-0"];
+    let listed = stage
+        .runtime
+        .synchronize(all.map(sandbox_of).into(), all.map(container_of).into());
+    listed.expect("answered");
+    let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
+    // The first is pinned now, the second does not fit, the third has no CPUs of its own.
+    assert_eq!(
+        reported,
+        "default/a-4: StartedUnpinned\ndefault/b-9: StartedUnpinned"
+    );
+}
+
+#[test]
+fn a_container_whose_creation_the_agent_missed_is_warned_about_when_it_runs() {
+    let mut stage = stage(true);
+    let (pod, container) = (sandbox_of("a-9"), container_of("a-9"));
+    let started = stage.runtime.post_start_container(&pod, &container);
+    started.expect("it runs already");
+    let reported = stage.reported.0.lock().expect("unpoisoned").join("\n");
+    assert!(reported.contains("a-9: StartedUnpinned"), "{reported}");
+}
+
+#[test]
 fn without_pinning_a_full_disk_rejects_nothing() {
     let mut stage = stage(false);
     lock(&stage.runtime.node)
@@ -281,4 +322,20 @@ fn without_pinning_a_full_disk_rejects_nothing() {
     stage.runtime.run_pod_sandbox(&pod).expect("not rejected");
     let created = stage.runtime.create_container(&pod, &container);
     created.expect("not rejected");
+}
+
+#[test]
+fn the_quota_of_an_adopted_pod_is_lifted_when_the_runtime_connects() {
+    let mut stage = stage(true);
+    let mut sandbox = sandbox_of("a-4");
+    sandbox.pid = 4711;
+    let synchronized = stage
+        .runtime
+        .synchronize(vec![sandbox], vec![container_of("a-4")]);
+    assert_eq!(synchronized.expect("answered").len(), 1);
+    // The thread that sends updates also removes the quota of the pod's cgroup, which the response cannot.
+    let queued: Vec<Update> = stage.later.try_iter().flatten().collect();
+    assert_eq!(queued.len(), 1, "{queued:?}");
+    assert_eq!(queued[0].container, "a-4-main");
+    assert_eq!(queued[0].allowance.quota, Quota::Unlimited);
 }

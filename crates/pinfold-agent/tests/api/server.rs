@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_agent::http::{self, ApiRoutes, HttpLimits, ProbeHandler, socket};
+use pinfold_agent::http::{self, ApiRoutes, HttpLimits, ProbeHandler};
+use pinfold_daemon::socket;
 use serde_json::Value;
 
 use super::fake_agent::FakeAgent;
@@ -17,7 +18,7 @@ pub(crate) struct TestServer {
     pub(crate) agent: Arc<FakeAgent>,
     pub(crate) socket: PathBuf,
     pub(crate) address: std::net::SocketAddr,
-    _file: socket::ApiSocketFile,
+    _file: socket::SocketFile,
     _runtime: tokio::runtime::Runtime,
     _folder: tempfile::TempDir,
 }

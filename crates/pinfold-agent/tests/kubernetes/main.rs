@@ -3,6 +3,7 @@
 
 mod connection;
 mod events;
+mod node_status;
 mod pods;
 mod publisher;
 mod server;
@@ -11,7 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pinfold_agent::kubernetes::{ApiServerClient, OtherWriterPolicy, SyncEvent, Timing};
+use pinfold_agent::kubernetes::{
+    ApiServerClient, ClientOptions, OtherWriterPolicy, SyncEvent, Timing,
+};
 use server::Server;
 
 /// Short intervals, so that tests are fast, and no periodic checks.
@@ -24,6 +27,7 @@ fn quick() -> Timing {
         longest_retry: Duration::from_millis(50),
         event_interval: Duration::from_millis(1),
         event_repeat: Duration::from_millis(1),
+        heartbeat: Duration::from_secs(3600),
     }
 }
 
@@ -43,9 +47,13 @@ fn connect_with(
     let log = Log::default();
     let sink = Arc::clone(&log);
     let on_event = move |event| sink.lock().unwrap().push(event);
-    let client =
-        ApiServerClient::start_with(&server.connection(), "worker-1", timing, policy, on_event)
-            .unwrap();
+    let options = ClientOptions {
+        timing,
+        other_writers: policy,
+        ..ClientOptions::default()
+    };
+    let connection = server.connection();
+    let client = ApiServerClient::start_with(&connection, "worker-1", options, on_event).unwrap();
     (client, log)
 }
 

@@ -451,6 +451,25 @@ fn after_server_errors_the_latest_report_is_written() {
 }
 
 #[test]
+fn a_report_is_stale_until_the_server_has_it_or_does_not_serve_its_objects() {
+    let cluster = Cluster::with(&[("topology.node.k8s.io", &["v1alpha1", "v1alpha2"])]);
+    let server = serve(&cluster);
+    cluster.lock().unwrap().faults = (0..3).map(|_| Fault::Answer(500)).collect();
+    let (client, log) = connect(&server, quick());
+    let publisher = client.publisher();
+    assert_eq!(publisher.stale_for(), Duration::ZERO, "no report yet");
+    publisher.publish(report(1, "0-3"));
+    logged(&log, "a write fails", |event| {
+        matches!(event, SyncEvent::PublishFailed { .. })
+    });
+    assert!(publisher.stale_for() > Duration::ZERO);
+    // Volcano's object is not served here, which makes no report stale.
+    eventually("it is written", || {
+        publisher.stale_for() == Duration::ZERO && generation(&cluster, TOPOLOGY) == "1"
+    });
+}
+
+#[test]
 fn an_object_is_written_in_the_older_version_if_only_that_is_served() {
     let cluster = Cluster::with(&[("topology.node.k8s.io", &["v1alpha1"])]);
     let server = serve(&cluster);

@@ -131,3 +131,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_group_is_a_unit_of_systemd_if_it_and_its_parents_are_named_like_units() {
+    for (path, unit) in [
+        ("kubepods.slice", Some("kubepods.slice")),
+        (
+            "kubepods.slice/kubepods-pod1.slice/cri-containerd-4f0c.scope",
+            Some("cri-containerd-4f0c.scope"),
+        ),
+        ("system.slice/web.service", Some("web.service")),
+        ("system.slice/web.service/worker", None),
+        ("system.slice/web.service/inner.scope", None),
+        ("kubepods/pod1/4f0c", None),
+        ("", None),
+    ] {
+        let path = GroupPath::parse(path).expect("a path");
+        assert_eq!(path.systemd_unit(), unit, "{path}");
+    }
+}

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
+use pinfold_core::cover::{fewest, largest_sums};
 use pinfold_core::cpu::CpuError;
 use pinfold_core::decision::Decision;
-use pinfold_core::explanation::{Alignment, Cause, ResourceFacts};
+use pinfold_core::explanation::{Alignment, Cause};
 use pinfold_core::name::ResourceName;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
@@ -103,10 +104,12 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummar
         // As many NUMA nodes as an empty machine needs, or one under `single-numa-node`.
         let width = match policy {
             TopologyPolicy::SingleNumaNode => 1,
-            _ => width(facts)?,
+            _ if facts.nodes.is_empty() => return None,
+            _ => fewest(facts.nodes.iter().map(|node| node.total), facts.requested),
         };
-        let most = sum_of_largest(facts.nodes.iter().map(|node| node.free), width)
-            .saturating_add(facts.without_topology.free);
+        let free = largest_sums(facts.nodes.iter().map(|node| node.free));
+        let most = free.iter().take(width).next_back().copied().unwrap_or(0);
+        let most = most.saturating_add(facts.without_topology.free);
         if facts.requested > most {
             return Some(RejectionSummary::Aligned {
                 resource: facts.resource.clone(),
@@ -119,25 +122,6 @@ fn aligned(failed: &Alignment, policy: TopologyPolicy) -> Option<RejectionSummar
     let resources = failed.resources.iter().map(|facts| facts.resource.clone());
     let resources: Vec<ResourceName> = resources.collect();
     (!resources.is_empty()).then_some(RejectionSummary::Together(resources))
-}
-
-/// The fewest NUMA nodes whose total reaches the request on an empty machine; all of them if no number does.
-fn width(facts: &ResourceFacts) -> Option<usize> {
-    let most = facts.nodes.len();
-    let enough = |width: &usize| {
-        sum_of_largest(facts.nodes.iter().map(|node| node.total), *width) >= facts.requested
-    };
-    (1..=most).find(enough).or((most > 0).then_some(most))
-}
-
-/// The sum of the `width` largest amounts.
-fn sum_of_largest(amounts: impl Iterator<Item = u64>, width: usize) -> u64 {
-    let mut amounts: Vec<u64> = amounts.collect();
-    amounts.sort_unstable_by(|one, other| other.cmp(one));
-    amounts
-        .iter()
-        .take(width)
-        .fold(0, |sum, more| sum.saturating_add(*more))
 }
 
 /// The text of an amount. Free bytes are rounded down to whole GiB, so that nearly equal causes have equal texts.

@@ -225,7 +225,7 @@ impl KoordinatorTopology {
 
     /// CPUs per NUMA node, as the quotient of the totals.
     #[must_use]
-    pub fn cpus_per_node(&self) -> usize {
+    pub(crate) fn cpus_per_node(&self) -> usize {
         self.totals.cpus.checked_div(self.totals.nodes).unwrap_or(0)
     }
 
@@ -240,7 +240,7 @@ impl KoordinatorTopology {
 
     /// Whether every core has one CPU (most ARM servers).
     #[must_use]
-    pub fn has_single_threads(&self) -> bool {
+    pub(crate) fn has_single_threads(&self) -> bool {
         self.is_valid() && self.cores.iter().all(|core| core.cpus.len() == 1)
     }
 

@@ -134,7 +134,7 @@ fn numa_exclusive(pod: &PreFilterState) -> bool {
 
 /// The bind policy that the node requires of every cpuset. A label cannot override `full-pcpus-only` of the kubelet.
 #[must_use]
-pub fn node_binding(node: &KoordinatorNode) -> Option<CpuBinding> {
+pub(crate) fn node_binding(node: &KoordinatorNode) -> Option<CpuBinding> {
     let kubelet = node.report.as_ref().map(|report| report.kubelet);
     let whole_cores = kubelet.is_some_and(|kubelet| {
         kubelet.full_pcpus_only && kubelet.pinning == KubeletPinning::Static

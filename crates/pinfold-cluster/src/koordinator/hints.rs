@@ -17,6 +17,7 @@ use super::amounts::{ByNode, NodeAmounts, ResourceKey};
 use super::merge::ScoredHint;
 use super::policy_values::NumaPolicy;
 use super::score::{Scorer, WeightedRequest};
+use pinfold_core::cover::fewest;
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::NodeSet;
 
@@ -139,7 +140,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
     }
 
     /// Leaves the scores of hints that are not preferred at 0, for a policy that accepts only preferred hints.
-    pub fn score_only_preferred(&mut self) {
+    pub(crate) fn score_only_preferred(&mut self) {
         self.scores_only_preferred = true;
     }
 
@@ -177,7 +178,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
 
     /// The width beyond which no hint is preferred, if it is known already.
     #[must_use]
-    pub fn last_preferred_width(&self) -> Option<usize> {
+    pub(crate) fn last_preferred_width(&self) -> Option<usize> {
         let widths = self.lists.iter().map(|list| list.preferred_width);
         let known = widths.collect::<Option<SmallVec<[usize; 4]>>>()?;
         known.into_iter().max().filter(|_| !self.all_preferred)
@@ -185,7 +186,7 @@ impl<'a, 'n> HintLists<'a, 'n> {
 
     /// Whether the hints follow from a rule, so that they need not be generated ([`HintLists::lazy`]).
     #[must_use]
-    pub fn can_be_lazy(&self) -> bool {
+    pub(crate) fn can_be_lazy(&self) -> bool {
         let known = |list: &KoordinatorHints| list.preferred_width.is_some() && !self.all_preferred;
         self.walk.nodes.len() <= MAX_NODES_LISTED
             && self.allocator.only_totals_decide()
@@ -249,14 +250,9 @@ impl<'a, 'n> HintLists<'a, 'n> {
 
 /// The number of NUMA nodes that an empty node would need for `requested`; all if they do not suffice.
 fn width_when_empty(zones: &[NodeAmounts], key: ResourceKey<'_>, requested: i64) -> usize {
-    let mut totals: SmallVec<[i64; 8]> = zones.iter().map(|zone| zone.amounts.get(key)).collect();
-    totals.sort_unstable_by(|a, b| b.cmp(a));
-    let mut sum = 0_i64;
-    let enough = totals.iter().position(|total| {
-        sum = sum.saturating_add(*total);
-        sum >= requested
-    });
-    enough.map_or(zones.len(), |at| at + 1)
+    let whole = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    let totals = zones.iter().map(|zone| whole(zone.amounts.get(key)));
+    fewest(totals, whole(requested))
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl KoordinatorLedger {
 
     /// The number of bound CPUs of the node, in milli-CPUs.
     #[must_use]
-    pub fn bound_milli(&self) -> i64 {
+    pub(crate) fn bound_milli(&self) -> i64 {
         i64::try_from(self.held.cpus().len()).unwrap_or(0) * MILLI
     }
 

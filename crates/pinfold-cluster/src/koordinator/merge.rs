@@ -165,7 +165,7 @@ pub fn merge(
 
 /// The merged hint if it is preferred: all that a policy that demands alignment needs.
 #[must_use]
-pub fn merge_preferred(
+pub(crate) fn merge_preferred(
     policy: MergePolicy,
     context: &MergeContext,
     providers: &[ProviderHintLists<'_>],
@@ -185,7 +185,7 @@ pub fn merge_preferred(
 
 /// The reasons of a policy that demands alignment, given that no preferred hint was found.
 #[must_use]
-pub fn reasons_against(
+pub(crate) fn reasons_against(
     policy: MergePolicy,
     providers: &[ProviderHintLists<'_>],
 ) -> SmallVec<[KoordinatorReason; 1]> {
@@ -198,7 +198,7 @@ pub fn reasons_against(
 
 /// The same for hints that were not generated.
 #[must_use]
-pub fn lazy_reasons_against(
+pub(crate) fn lazy_reasons_against(
     policy: MergePolicy,
     hints: LazyHints,
 ) -> SmallVec<[KoordinatorReason; 1]> {

@@ -121,7 +121,7 @@ impl KoordinatorReport {
 
     /// The NUMA nodes that the report lists.
     #[must_use]
-    pub fn zone_ids(&self) -> NodeSet {
+    pub(crate) fn zone_ids(&self) -> NodeSet {
         self.zones.iter().map(|zone| zone.node).collect()
     }
 
@@ -154,7 +154,7 @@ pub fn zone_id(name: &str) -> Option<NodeId> {
 impl KoordinatorNode {
     /// The CPU topology, if it is valid.
     #[must_use]
-    pub fn valid_topology(&self) -> Option<&KoordinatorTopology> {
+    pub(crate) fn valid_topology(&self) -> Option<&KoordinatorTopology> {
         let report = self.report.as_ref()?;
         report.topology.is_valid().then_some(&*report.topology)
     }
@@ -163,7 +163,7 @@ impl KoordinatorNode {
     ///
     /// # Errors
     /// If the annotation is needed and cannot be parsed.
-    pub fn amplified_zones(
+    pub(crate) fn amplified_zones(
         &self,
     ) -> Result<(Cow<'_, [NodeAmounts]>, Cow<'_, Ratios>), KoordinatorReason> {
         let zones = self

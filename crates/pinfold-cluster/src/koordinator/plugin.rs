@@ -116,7 +116,7 @@ pub struct PreFilterState {
 impl PreFilterState {
     /// The CPU that the pod requests, in milli-CPUs.
     #[must_use]
-    pub fn cpu_milli(&self) -> i64 {
+    pub(crate) fn cpu_milli(&self) -> i64 {
         self.requests.get(CPU)
     }
 

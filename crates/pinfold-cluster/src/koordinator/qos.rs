@@ -64,7 +64,7 @@ impl KoordinatorQos {
 
     /// Whether pods of this class bind CPUs.
     #[must_use]
-    pub fn binds_cpus(self) -> bool {
+    pub(crate) fn binds_cpus(self) -> bool {
         matches!(self, KoordinatorQos::Lse | KoordinatorQos::Lsr)
     }
 }
@@ -108,7 +108,7 @@ impl Priority {
 
 /// Whether a pod may bind CPUs: it is labelled LSE or LSR, and its priority class is production.
 #[must_use]
-pub fn may_bind_cpus(label: Option<KoordinatorQos>, priority: Option<Priority>) -> bool {
+pub(crate) fn may_bind_cpus(label: Option<KoordinatorQos>, priority: Option<Priority>) -> bool {
     let Some(qos) = label.filter(|qos| qos.binds_cpus()) else {
         return false;
     };

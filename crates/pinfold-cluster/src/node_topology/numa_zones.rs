@@ -86,7 +86,7 @@ impl NumaZones {
 
     /// Whether no zone reports any of the resources.
     #[must_use]
-    pub fn report_none_of(&self, resources: &ResourceList) -> bool {
+    pub(crate) fn report_none_of(&self, resources: &ResourceList) -> bool {
         let reported = |name: &ResourceName| {
             self.zones
                 .iter()
@@ -100,7 +100,7 @@ impl NumaZones {
     ///
     /// # Errors
     /// If a zone with this id has less; part of the request may have been subtracted then.
-    pub fn subtract(
+    pub(crate) fn subtract(
         &mut self,
         id: NodeId,
         request: &ResourceList,
@@ -131,7 +131,12 @@ impl NumaZones {
 
     /// Subtracts a request from several zones, as much as possible from the lowest. Mirrors `subtractFromNUMAs`, which
     /// uses ids as indexes into the list.
-    pub fn subtract_across(&mut self, nodes: NodeSet, request: &ResourceList, fidelity: Fidelity) {
+    pub(crate) fn subtract_across(
+        &mut self,
+        nodes: NodeSet,
+        request: &ResourceList,
+        fidelity: Fidelity,
+    ) {
         for (name, quantity) in request {
             let mut missing = *quantity;
             for node in nodes {

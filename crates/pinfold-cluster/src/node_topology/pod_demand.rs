@@ -2,6 +2,7 @@
 
 use super::resource_kinds::is_native;
 use crate::node_topology::TopologyMatchDefects;
+use pinfold_core::demand::{add_amounts, raise_amount};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
@@ -40,34 +41,25 @@ impl TopologyPodRequest<'_> {
         let mut running = ResourceList::new();
         for container in &self.pod.init_containers {
             if container.restartable && !fidelity.treats_sidecars_as_init_containers() {
-                add(&mut running, &container.requests);
+                add_amounts(&mut running, &container.requests);
             } else {
                 let mut now = running.clone();
-                add(&mut now, &container.requests);
-                raise(&mut peak, now);
+                add_amounts(&mut now, &container.requests);
+                raise(&mut peak, &now);
             }
         }
         for container in &self.pod.containers {
-            add(&mut running, &container.requests);
+            add_amounts(&mut running, &container.requests);
         }
-        raise(&mut peak, running);
-        add(&mut peak, self.overhead);
+        raise(&mut peak, &running);
+        add_amounts(&mut peak, self.overhead);
         peak
     }
 }
 
-fn add(sum: &mut ResourceList, more: &ResourceList) {
-    for (name, quantity) in more {
-        *sum.entry(name.clone()).or_default() += *quantity;
-    }
-}
-
 /// Raises each amount to the larger of the two.
-fn raise(peak: &mut ResourceList, other: ResourceList) {
+fn raise(peak: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
-        let highest = peak.entry(name).or_insert(quantity);
-        if *highest < quantity {
-            *highest = quantity;
-        }
+        raise_amount(peak, name, *quantity);
     }
 }

@@ -85,7 +85,11 @@ impl GapCheck<'_> {
     fn gap(&self) -> Option<Gap> {
         let gaps = self.gaps;
         let policy = self.ledger.rules().policy();
-        if gaps.cores && self.requests_cpus() && self.ledger.rules().depends_on_cores() {
+        let options = self.ledger.rules().cpu_options();
+        // The hints depend on which CPUs share a core or a socket.
+        let by_cores =
+            options.is_some_and(|options| options.full_pcpus_only || options.align_by_socket);
+        if gaps.cores && by_cores && self.requests_cpus() {
             return Some(Gap::Cores);
         }
         if gaps.memory_groups && self.requests_memory() {

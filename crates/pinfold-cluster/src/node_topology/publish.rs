@@ -61,7 +61,8 @@ fn node_attributes(ledger: &Ledger) -> Vec<Attribute> {
         all.push(attribute(attributes::MAX_NUMA_NODES, most));
     }
     let caches = caches(rules.machine());
-    if rules.prefers_cache_alignment() && !caches.is_empty() {
+    let options = rules.cpu_options();
+    if options.is_some_and(|options| options.prefer_align_by_cache) && !caches.is_empty() {
         all.push(attribute(attributes::CACHES, caches.join(";")));
     }
     let wide = devices_near_several_nodes(ledger);

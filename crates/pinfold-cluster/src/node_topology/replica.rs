@@ -176,23 +176,12 @@ impl Replica {
     /// If the object does not state the CPU or memory policy, it is assumed to be static if the zones report the
     /// resource, and some CPU as allocatable.
     ///
-    /// # Errors
-    /// If the object does not describe a valid machine and kubelet.
-    pub fn of(
-        topology: &NodeTopology,
-        totals: &DeviceTotals,
-        cpus: Option<&KnownCpus>,
-        fidelity: Fidelity,
-    ) -> Result<Self, ReplicaError> {
-        Self::with_cache(topology, totals, cpus, fidelity, &mut RulesCache::default())
-    }
-
-    /// The same, with cached rules of another kubelet with equal machine and settings: the tables of a machine's CPUs
-    /// are much larger than the state that changes on a node.
+    /// `cache` has the rules of kubelets that were rebuilt before: the tables of a machine's CPUs are much larger than the
+    /// state that changes on a node.
     ///
     /// # Errors
     /// If the object does not describe a valid machine and kubelet.
-    pub fn with_cache(
+    pub fn of(
         topology: &NodeTopology,
         totals: &DeviceTotals,
         cpus: Option<&KnownCpus>,
@@ -207,9 +196,11 @@ impl Replica {
         let held = cpus.map(|known| known.held.clone()).unwrap_or_default();
         let rules = cache.rules(machine, settings, unavailable)?;
 
+        let options = rules.cpu_options();
+        let by_cache = options.is_some_and(|options| options.prefer_align_by_cache);
         let mut gaps = Gaps {
             cores: cpus.is_none(),
-            order: cpus.is_none() || (rules.prefers_cache_alignment() && caches.is_empty()),
+            order: cpus.is_none() || (by_cache && caches.is_empty()),
             distances: rules.compares_distances() && !distances_are_known(&zones),
             ..Gaps::default()
         };
@@ -224,7 +215,7 @@ impl Replica {
             memory,
             devices,
         };
-        let ledger = Ledger::from_counts(rules, saved, pool);
+        let ledger = Ledger::from_kubelet_state(rules, saved, pool, &[]);
         Ok(Self { ledger, gaps })
     }
 

@@ -20,13 +20,13 @@ pub fn is_hugepages(name: &str) -> bool {
 /// Whether every NUMA node has a share of the resource: CPU, memory, hugepages. Only Guaranteed pods get them from
 /// specific NUMA nodes.
 #[must_use]
-pub fn is_numa_affine(name: &str) -> bool {
+pub(crate) fn is_numa_affine(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_hugepages(name)
 }
 
 /// Whether the resource need not belong to a NUMA node: storage, and devices without topology.
 #[must_use]
-pub fn is_host_level(name: &str) -> bool {
+pub(crate) fn is_host_level(name: &str) -> bool {
     matches!(name, "ephemeral-storage" | "storage") || !is_native(name)
 }
 

@@ -115,7 +115,7 @@ impl CpuDetail {
 
     /// The cores of one socket, ascending by number.
     #[must_use]
-    pub fn cores_of_socket(&self, socket: u32) -> &[CpuGroup<CoreId>] {
+    pub(crate) fn cores_of_socket(&self, socket: u32) -> &[CpuGroup<CoreId>] {
         let from = self.cores.partition_point(|core| core.id.socket < socket);
         let to = self.cores.partition_point(|core| core.id.socket <= socket);
         &self.cores[from..to]

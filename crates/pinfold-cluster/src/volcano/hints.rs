@@ -1,19 +1,20 @@
 //! The topology hints of the CPU provider.
 //!
 //! Mirrors `GetTopologyHints` of `cpuMng`: every set of NUMA nodes with enough free CPUs is a hint, and the preferred
-//! ones are as narrow as an empty machine would allow. The hints are returned as a [`Family`] instead of a list.
+//! ones are as narrow as an empty machine would allow. The hints are returned as a [family](pinfold_core::hint::Family) instead of a list.
 
 use crate::volcano::VolcanoDefects;
-use smallvec::smallvec;
+use smallvec::SmallVec;
 
 use super::cpu_detail::CpuDetail;
-use super::numa_amounts::least_width;
+use super::numa_amounts::{NumaAmount, hints_for};
 use super::take::take;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
+use pinfold_core::hint::ProviderHints;
+use pinfold_core::machine::cpus::CpuGroup;
 use pinfold_core::name::ResourceName;
-use pinfold_core::node_set::NodeSet;
+use pinfold_core::node_set::NodeId;
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
@@ -63,32 +64,20 @@ pub fn cpu_hints(
         return ProviderHints::none();
     };
     let need = u64::try_from(cpus).unwrap_or(0);
-    let free = detail.nodes().iter().map(|node| {
-        let own = node.cpus.common_len(available);
-        (node.id, own as u64)
-    });
     let unlisted = match fidelity.counts_unlisted_cpus_on_node_zero() {
         true => (available - detail.all()).len() as u64,
         false => 0,
     };
-    let free = free.map(|(node, own)| match node.index() {
-        0 => (node, own + unlisted),
-        _ => (node, own),
-    });
-    let component = Component {
-        universe: detail.node_ids(),
-        forced: NodeSet::EMPTY,
-        thresholds: smallvec![Threshold::new(need, free)],
+    let amount = |node: &CpuGroup<NodeId>| {
+        let own = node.cpus.common_len(available) as u64;
+        let free = match node.id.index() {
+            0 => own + unlisted,
+            _ => own,
+        };
+        let total = node.cpus.len() as u64;
+        (node.id, NumaAmount { total, free })
     };
-    let hints = match component.is_empty() {
-        true => ResourceHints::Unsatisfiable,
-        false => ResourceHints::Family(Family {
-            components: smallvec![component],
-            preference: Preference::Width(least_width(
-                detail.nodes().iter().map(|node| node.cpus.len() as u64),
-                need,
-            )),
-        }),
-    };
+    let nodes: SmallVec<[_; 8]> = detail.nodes().iter().map(amount).collect();
+    let hints = hints_for(need, &nodes);
     ProviderHints::one(ResourceName::from(CPU), hints)
 }

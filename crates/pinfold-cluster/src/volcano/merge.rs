@@ -14,61 +14,42 @@ use smallvec::SmallVec;
 
 use pinfold_core::cover::{lowest_of_narrowest, lowest_of_width};
 use pinfold_core::hint::{Family, Hint, Preference, ProviderHints, ResourceHints};
+use pinfold_core::merge::{self, Budgets, MergeRequest};
 use pinfold_core::node_set::NodeSet;
+use pinfold_core::policy::TopologyPolicy;
 
 mod narrowest;
 
 use narrowest::narrowest_and;
 
-/// The best common hint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VolcanoMerge {
-    /// The hint. Its mask is always present.
-    pub hint: Hint,
-    /// Whether it is certainly the best one. It is not certain only if several resources have so many different minimal
-    /// masks that trying all their ANDs would take too long; the hint is then a possible one, but there may be a
-    /// narrower one.
-    pub certain: bool,
-}
-
-/// The best common hint of all resources of all providers on the NUMA nodes `all`.
+/// The best common hint of all resources of all providers on the NUMA nodes `all`. Its mask is always present.
+///
+/// If several resources have so many different minimal masks that trying all their ANDs would take too long, there may
+/// be a narrower hint.
 #[must_use]
-pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> VolcanoMerge {
+pub fn merge(all: NodeSet, providers: &[ProviderHints]) -> Hint {
     let rows = HintRows::of(providers);
-    let mut certain = true;
     for preferred in [true, false] {
-        if let Some((mask, is_certain)) = rows.narrowest(all, preferred) {
-            return VolcanoMerge {
-                hint: Hint::on(mask, preferred),
-                certain: certain && is_certain,
-            };
+        if let Some(mask) = rows.narrowest(all, preferred) {
+            return Hint::on(mask, preferred);
         }
-        certain &= rows.lists_are_complete(all);
     }
-    VolcanoMerge {
-        hint: Hint::on(all, false),
-        certain,
-    }
+    Hint::on(all, false)
 }
 
 /// The best common hint among preferred hints on one node and those without mask: the merge under the policy
-/// `single-numa-node`. Mirrors `filterSingleNumaHints`.
+/// `single-numa-node`. Mirrors `filterSingleNumaHints`, which is the kubelet's rule.
 #[must_use]
-pub fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
-    let rows = HintRows::of(providers);
-    let (mut possible, mut named, mut any) = (all, NodeSet::EMPTY, !rows.impossible);
-    for hints in &rows.hints {
-        let (nodes, also_any) = preferred_single_nodes(hints, all);
-        named = named | nodes;
-        if !also_any {
-            possible = possible & nodes;
-            any = false;
-        }
-    }
-    match (possible & named).first() {
-        Some(node) if !rows.impossible => Hint::on(NodeSet::single(node), true),
-        _ => Hint::on(all, any && !all.is_empty()),
-    }
+pub(crate) fn merge_single(all: NodeSet, providers: &[ProviderHints]) -> Hint {
+    let merged = merge::merge(&MergeRequest {
+        nodes: all,
+        policy: TopologyPolicy::SingleNumaNode,
+        closest: None,
+        providers,
+        budgets: Budgets::default(),
+    });
+    // The kubelet reports a result on all nodes as one without a mask.
+    Hint::on(merged.hint.mask.unwrap_or(all), merged.hint.preferred)
 }
 
 /// The hints of all resources that have a preference.
@@ -95,36 +76,24 @@ impl<'a> HintRows<'a> {
         rows
     }
 
-    /// The narrowest non-empty AND of one hint of each resource, and whether it is certainly the narrowest.
-    fn narrowest(&self, all: NodeSet, preferred: bool) -> Option<(NodeSet, bool)> {
+    /// The narrowest non-empty AND of one hint of each resource.
+    fn narrowest(&self, all: NodeSet, preferred: bool) -> Option<NodeSet> {
         if all.is_empty() || preferred && self.impossible {
             return None;
         }
         match self.hints.as_slice() {
-            [] => Some((all, true)),
+            [] => Some(all),
             [ResourceHints::Family(family)] if is_plain(family, all) => {
-                let mask = narrowest_member(family, preferred)?;
-                Some((mask, true))
+                narrowest_member(family, preferred)
             }
             rows => {
                 let lists: SmallVec<[Vec<NodeSet>; 4]> = rows
                     .iter()
                     .map(|hints| masks(hints, all, preferred))
                     .collect();
-                let (mask, is_certain) = narrowest_and(all, &lists)?;
-                Some((mask, is_certain && self.lists_are_complete(all)))
+                narrowest_and(all, &lists)
             }
         }
-    }
-
-    /// Whether [`masks`] lists every family completely.
-    fn lists_are_complete(&self, all: NodeSet) -> bool {
-        let plain = matches!(self.hints.as_slice(), [ResourceHints::Family(family)] if is_plain(family, all));
-        plain
-            || self.hints.iter().all(|hints| match hints {
-                ResourceHints::Family(family) => universe(family).len() <= MAX_LISTED_NODES,
-                _ => true,
-            })
     }
 }
 
@@ -159,29 +128,6 @@ fn masks(hints: &ResourceHints, all: NodeSet, preferred: bool) -> Vec<NodeSet> {
                 .collect()
         }
         ResourceHints::DontCare | ResourceHints::Unsatisfiable => vec![all],
-    }
-}
-
-/// The nodes on which a resource has a preferred hint of one node, and whether it also has one without mask.
-fn preferred_single_nodes(hints: &ResourceHints, all: NodeSet) -> (NodeSet, bool) {
-    match hints {
-        ResourceHints::List(list) => list.iter().filter(|hint| hint.preferred).fold(
-            (NodeSet::EMPTY, false),
-            |(nodes, any), hint| match hint.mask {
-                None => (nodes, true),
-                Some(mask) if mask.len() == 1 => (nodes | mask, any),
-                Some(_) => (nodes, any),
-            },
-        ),
-        ResourceHints::Family(family) => {
-            let alone = |node: &_| {
-                let mask = NodeSet::single(*node);
-                family.contains(mask) && family.preference.holds(mask)
-            };
-            (all.iter().filter(alone).collect(), false)
-        }
-        ResourceHints::DontCare => (NodeSet::EMPTY, true),
-        ResourceHints::Unsatisfiable => (NodeSet::EMPTY, false),
     }
 }
 

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::node_topology::NodeTopology;
 use crate::node_topology::numa_zones::numa_id;
+use pinfold_core::cover::fewest;
 use pinfold_core::hint::{Component, Family, Preference, ProviderHints, ResourceHints, Threshold};
 use pinfold_core::name::ResourceName;
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -95,7 +96,8 @@ impl NumaAmounts {
         let asked = requests.iter().filter(|(_, amount)| amount.is_positive());
         let rows = asked.filter_map(|(resource, amount)| {
             let nodes = self.resources.get(resource)?;
-            Some((resource.clone(), hints(nodes, units(amount))))
+            let nodes: SmallVec<[_; 8]> = nodes.iter().map(|(id, one)| (*id, *one)).collect();
+            Some((resource.clone(), hints_for(units(amount), &nodes)))
         });
         ProviderHints {
             rows: rows.collect(),
@@ -190,35 +192,20 @@ fn units(amount: &Quantity) -> u64 {
     u64::try_from(amount.value()).unwrap_or(0)
 }
 
-fn hints(nodes: &BTreeMap<NodeId, NumaAmount>, need: u64) -> ResourceHints {
+/// The hints of a resource of which the NUMA nodes have these free and total amounts.
+pub(super) fn hints_for(need: u64, nodes: &[(NodeId, NumaAmount)]) -> ResourceHints {
+    let free = nodes.iter().map(|(node, amount)| (*node, amount.free));
     let component = Component {
-        universe: nodes.keys().copied().collect(),
+        universe: nodes.iter().map(|(node, _)| *node).collect(),
         forced: NodeSet::EMPTY,
-        thresholds: smallvec![Threshold::new(
-            need,
-            nodes.iter().map(|(&node, amount)| (node, amount.free)),
-        )],
+        thresholds: smallvec![Threshold::new(need, free)],
     };
-    match component.is_empty() {
-        true => ResourceHints::Unsatisfiable,
-        false => ResourceHints::Family(Family {
-            components: smallvec![component],
-            preference: Preference::Width(least_width(
-                nodes.values().map(|amount| amount.total),
-                need,
-            )),
-        }),
+    if component.is_empty() {
+        return ResourceHints::Unsatisfiable;
     }
-}
-
-/// The number of NUMA nodes that an empty machine needs; all of them if they do not suffice.
-pub(super) fn least_width(totals: impl Iterator<Item = u64>, need: u64) -> usize {
-    let mut totals: smallvec::SmallVec<[u64; 8]> = totals.collect();
-    totals.sort_unstable_by(|a, b| b.cmp(a));
-    let mut sum = 0_u64;
-    let reached = totals.iter().position(|&total| {
-        sum = sum.saturating_add(total);
-        sum >= need
-    });
-    reached.map_or(totals.len(), |at| at + 1)
+    let totals = nodes.iter().map(|(_, amount)| amount.total);
+    ResourceHints::Family(Family {
+        components: smallvec![component],
+        preference: Preference::Width(fewest(totals, need)),
+    })
 }

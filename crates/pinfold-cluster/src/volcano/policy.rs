@@ -39,7 +39,7 @@ pub fn policy_of(text: &str) -> TopologyPolicy {
 pub fn decide(policy: TopologyPolicy, all: NodeSet, providers: &[ProviderHints]) -> PolicyDecision {
     let hint = match policy {
         TopologyPolicy::None => Hint::NONE,
-        TopologyPolicy::BestEffort | TopologyPolicy::Restricted => merge(all, providers).hint,
+        TopologyPolicy::BestEffort | TopologyPolicy::Restricted => merge(all, providers),
         TopologyPolicy::SingleNumaNode => merge_single(all, providers),
     };
     PolicyDecision {

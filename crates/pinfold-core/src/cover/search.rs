@@ -1,8 +1,7 @@
 //! The depth-first search behind a [`Cover`], and [`NodeChoice`], the interface that it shares with the searches of the
 //! merge.
 //!
-//! A state is cut if it cannot meet a threshold any more, if it leaves out a node while a higher one of its
-//! [class](Classes) is taken, or if a remembered failure dominates it.
+//! A state is cut if it cannot meet a threshold any more.
 
 use smallvec::SmallVec;
 
@@ -24,9 +23,6 @@ pub(crate) trait NodeChoice {
     /// Whether a solution may be reachable from this state. Exact if no places are left.
     fn may_finish(&mut self, at: usize, taken: NodeSet, places: usize) -> bool;
 
-    /// Whether two nodes can be swapped in any solution.
-    fn alike(&self, x: NodeId, y: NodeId) -> bool;
-
     /// Whether some answer was "no" only because the steps ran out.
     fn ran_out(&self) -> bool {
         false
@@ -36,40 +32,6 @@ pub(crate) trait NodeChoice {
     fn is_solution(&mut self, set: NodeSet) -> bool {
         let end = self.nodes().len();
         self.may_finish(end, set, 0)
-    }
-}
-
-/// Classes of interchangeable nodes. The smallest solution contains the lowest nodes of a class, so once a node is
-/// taken, all lower ones of its class must be taken.
-pub(crate) struct Classes {
-    /// For each position the higher nodes of the same class.
-    higher: SmallVec<[NodeSet; 64]>,
-}
-
-impl Classes {
-    /// Classes by [`NodeChoice::alike`] and one more equivalence.
-    pub(crate) fn new<C: NodeChoice>(choice: &C, also: impl Fn(NodeId, NodeId) -> bool) -> Self {
-        let nodes = choice.nodes();
-        let mut higher: SmallVec<[NodeSet; 64]> = SmallVec::with_capacity(nodes.len());
-        for (at, &node) in nodes.iter().enumerate() {
-            let alike = |&earlier: &usize| {
-                let other = nodes[earlier];
-                choice.alike(node, other) && also(node, other)
-            };
-            // The nearest node of the class has all higher ones in its set.
-            higher.push(match (0..at).rev().find(alike) {
-                Some(earlier) => higher[earlier] | NodeSet::single(nodes[earlier]),
-                None => NodeSet::EMPTY,
-            });
-        }
-        Self { higher }
-    }
-
-    /// Whether the node at a position must be taken.
-    pub(crate) fn must_take(&self, at: usize, taken: NodeSet) -> bool {
-        self.higher
-            .get(at)
-            .is_some_and(|higher| higher.intersects(taken))
     }
 }
 
@@ -142,18 +104,6 @@ impl NodeChoice for Outlook<'_, '_> {
             _ => rule.touched(taken) <= rule.sockets && rule.touched(taken | rest) >= rule.sockets,
         })
     }
-
-    fn alike(&self, x: NodeId, y: NodeId) -> bool {
-        self.cover
-            .thresholds
-            .iter()
-            .all(|prepared| prepared.treats_alike(x, y))
-            && self
-                .cover
-                .sockets
-                .iter()
-                .all(|rule| rule.treats_alike(x, y))
-    }
 }
 
 /// Row `at`, column j: the largest sum of j weights of `nodes[at..]`.
@@ -177,25 +127,12 @@ fn best_sums(prepared: &PreparedThreshold, nodes: &[NodeId], places: usize) -> V
     sums
 }
 
-/// A depth-first search that remembers its failures.
+/// A depth-first search.
 pub(super) struct CoverSearch<'c, 'g> {
     outlook: Outlook<'c, 'g>,
-    classes: Classes,
     /// The number of nodes and groups, for the cost of a step.
     size: usize,
-    /// Failed states by position and places left. Allocated when the first state fails.
-    failed: Vec<SmallVec<[Failed; 1]>>,
 }
-
-/// A state without a solution below it.
-struct Failed {
-    /// The values reached, by threshold.
-    values: SmallVec<[u64; 4]>,
-    taken: NodeSet,
-}
-
-/// The maximum number of failures remembered for one position and number of places.
-const MAX_FAILURES: usize = 24;
 
 impl<'c, 'g> CoverSearch<'c, 'g> {
     pub(super) fn new(cover: &'c Cover<'g>) -> Self {
@@ -206,9 +143,7 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
             .map(|prepared| prepared.groups().len());
         Self {
             size: outlook.nodes.len() + groups.sum::<usize>(),
-            classes: Classes::new(&outlook, |_, _| true),
             outlook,
-            failed: Vec::new(),
         }
     }
 
@@ -232,81 +167,10 @@ impl<'c, 'g> CoverSearch<'c, 'g> {
             Some(&node) if places > 0 => node,
             _ => return Some(taken),
         };
-        if self.has_failed(at, taken, places) {
-            return None;
+        let found = self.descend(at + 1, taken, places, budget);
+        if found.is_some() || budget.ran_out() {
+            return found;
         }
-        if !self.classes.must_take(at, taken) {
-            let found = self.descend(at + 1, taken, places, budget);
-            if found.is_some() || budget.ran_out() {
-                return found;
-            }
-        }
-        let found = self.descend(at + 1, taken | NodeSet::single(node), places - 1, budget);
-        if found.is_none() && !budget.ran_out() {
-            self.remember(at, taken, places);
-        }
-        found
-    }
-
-    /// Whether a state failed that had at least the same values and had not hit more groups.
-    fn has_failed(&self, at: usize, taken: NodeSet, places: usize) -> bool {
-        let Some(failed) = self.failed.get(self.slot(at, places)) else {
-            return false;
-        };
-        if failed.is_empty() {
-            return false;
-        }
-        let values = self.values(taken);
-        let rest = self.outlook.rest[at];
-        failed.iter().any(|failed| {
-            let had_more = failed
-                .values
-                .iter()
-                .zip(&values)
-                .all(|(had, have)| had >= have);
-            had_more && self.keeps_groups(failed.taken, taken, rest)
-        })
-    }
-
-    /// Whether every group that `failed` had hit and that the rest still touches is hit by `taken` as well.
-    fn keeps_groups(&self, failed: NodeSet, taken: NodeSet, rest: NodeSet) -> bool {
-        let thresholds = self.outlook.cover.thresholds.iter();
-        let mut groups = thresholds.flat_map(|prepared| prepared.groups());
-        groups.all(|group| {
-            !group.nodes.intersects(rest)
-                || !group.nodes.intersects(failed)
-                || group.nodes.intersects(taken)
-        })
-    }
-
-    fn remember(&mut self, at: usize, taken: NodeSet, places: usize) {
-        let cover = self.outlook.cover;
-        // Touched sockets are not amounts: no state dominates another one there.
-        if !cover.sockets.is_empty() {
-            return;
-        }
-        if self.failed.is_empty() {
-            let slots = (self.outlook.nodes.len() + 1) * (cover.places + 1);
-            self.failed.resize_with(slots, SmallVec::new);
-        }
-        let values = self.values(taken);
-        let slot = self.slot(at, places);
-        if let Some(failed) = self.failed.get_mut(slot)
-            && failed.len() < MAX_FAILURES
-        {
-            failed.push(Failed { values, taken });
-        }
-    }
-
-    fn slot(&self, at: usize, places: usize) -> usize {
-        at * (self.outlook.cover.places + 1) + places
-    }
-
-    /// The values reached, clipped to the need.
-    fn values(&self, taken: NodeSet) -> SmallVec<[u64; 4]> {
-        let thresholds = self.outlook.cover.thresholds.iter();
-        thresholds
-            .map(|prepared| prepared.value(taken).min(prepared.need))
-            .collect()
+        self.descend(at + 1, taken | NodeSet::single(node), places - 1, budget)
     }
 }

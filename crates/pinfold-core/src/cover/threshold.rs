@@ -28,16 +28,6 @@ pub(crate) struct PreparedThreshold {
     weights: [u64; 64],
     groups: SmallVec<[WideGroup; 2]>,
     laminar: bool,
-    /// By node ID: the groups that contain the node, as bits. `None` without groups or with more groups than bits.
-    around: Option<Box<[u64; 64]>>,
-}
-
-/// The groups that a set intersects.
-#[derive(Clone, Copy)]
-struct Hits {
-    set: NodeSet,
-    /// As bits, if the threshold keeps groups as bits.
-    bits: u64,
 }
 
 /// A prepared threshold, and whether its amounts had to be rounded.
@@ -58,7 +48,6 @@ impl PreparedThreshold {
             weights: [0; 64],
             groups: SmallVec::new(),
             laminar: true,
-            around: None,
         };
         for node in universe {
             prepared.weights[node.index()] = threshold.weight(node);
@@ -100,15 +89,6 @@ impl PreparedThreshold {
             group.count = group.count.min(self.need);
         }
         self.laminar = self.groups.len() < 64 && self.are_laminar();
-        if self.groups.len() <= 64 {
-            let mut around = Box::new([0; 64]);
-            for (bit, group) in self.groups.iter().enumerate() {
-                for node in group.nodes {
-                    around[node.index()] |= 1 << bit;
-                }
-            }
-            self.around = Some(around);
-        }
     }
 
     /// Whether any two groups are disjoint or nested. At most 63 groups of several nodes can be.
@@ -178,54 +158,16 @@ impl PreparedThreshold {
         self.weight(node) == 0 && !self.groups.iter().any(|group| group.nodes.contains(node))
     }
 
-    /// Whether two nodes can be swapped in any mask without changing its value.
-    pub(crate) fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
-        let same_groups = |group: &WideGroup| group.nodes.contains(x) == group.nodes.contains(y);
-        self.weight(x) == self.weight(y) && self.groups.iter().all(same_groups)
-    }
-
     /// The sum of the weights of `set` and of the groups it intersects.
     pub(crate) fn value(&self, set: NodeSet) -> u64 {
         let nodes: u64 = set.iter().map(|node| self.weight(node)).sum();
-        if self.groups.is_empty() {
-            return nodes;
-        }
-        match &self.around {
-            Some(_) => nodes + self.group_sum(self.hits(set).bits),
-            None => {
-                let hit = self
-                    .groups
-                    .iter()
-                    .filter(|group| group.nodes.intersects(set));
-                hit.fold(nodes, |sum, group| sum + group.count)
-            }
-        }
-    }
-
-    fn hits(&self, set: NodeSet) -> Hits {
-        let around = self.around.as_deref();
-        let bits = around.map_or(0, |around| {
-            set.iter().fold(0, |bits, node| bits | around[node.index()])
-        });
-        Hits { set, bits }
-    }
-
-    fn hit(&self, hits: &mut Hits, node: NodeId) {
-        hits.set.insert(node);
-        if let Some(around) = &self.around {
-            hits.bits |= around[node.index()];
-        }
+        nodes + self.groups_with(|group| group.nodes.intersects(set))
     }
 
     /// The sum of some groups.
-    fn group_sum(&self, mut groups: u64) -> u64 {
-        let mut sum = 0;
-        while groups != 0 {
-            let bit = groups.trailing_zeros() as usize;
-            sum += self.groups[bit].count;
-            groups &= groups - 1;
-        }
-        sum
+    fn groups_with(&self, counts: impl Fn(&WideGroup) -> bool) -> u64 {
+        let groups = self.groups.iter().filter(|group| counts(group));
+        groups.map(|group| group.count).sum()
     }
 
     pub(crate) fn is_met(&self, set: NodeSet) -> bool {
@@ -234,49 +176,14 @@ impl PreparedThreshold {
 
     /// The increase in value by adding `node` to a set that does not contain it.
     pub(crate) fn gain(&self, set: NodeSet, node: NodeId) -> u64 {
-        match self.groups.is_empty() {
-            true => self.weight(node),
-            false => self.gain_beyond(&self.hits(set), node),
-        }
-    }
-
-    fn gain_beyond(&self, hits: &Hits, node: NodeId) -> u64 {
-        let weight = self.weight(node);
-        match &self.around {
-            Some(around) => weight + self.group_sum(around[node.index()] & !hits.bits),
-            None => {
-                let new = self.groups.iter().filter(|group| {
-                    group.nodes.contains(node) && !group.nodes.intersects(hits.set)
-                });
-                new.fold(weight, |sum, group| sum + group.count)
-            }
-        }
+        let new = |group: &WideGroup| group.nodes.contains(node) && !group.nodes.intersects(set);
+        self.weight(node) + self.groups_with(new)
     }
 
     /// The decrease in value by removing `node` from a set that contains it.
     pub(crate) fn loss(&self, set: NodeSet, node: NodeId) -> u64 {
-        let mut loss = self.weight(node);
         let alone = NodeSet::single(node);
-        match &self.around {
-            Some(around) => {
-                let mut groups = around[node.index()];
-                while groups != 0 {
-                    let group = &self.groups[groups.trailing_zeros() as usize];
-                    if group.nodes & set == alone {
-                        loss += group.count;
-                    }
-                    groups &= groups - 1;
-                }
-            }
-            None => {
-                let lost = self
-                    .groups
-                    .iter()
-                    .filter(|group| group.nodes & set == alone);
-                loss += lost.map(|group| group.count).sum::<u64>();
-            }
-        }
-        loss
+        self.weight(node) + self.groups_with(|group| group.nodes & set == alone)
     }
 
     /// The largest value of `set` with `places` more nodes of `open`, clipped to the need; an upper bound of it if
@@ -289,16 +196,16 @@ impl PreparedThreshold {
             let best = places.min(sums.len()).checked_sub(1);
             return value + best.map_or(0, |at| sums[at]);
         }
-        let (mut hits, mut open) = (self.hits(set), open);
+        let (mut set, mut open) = (set, open);
         for _ in 0..places {
             if value >= self.need {
                 break;
             }
-            let Some((gain, node)) = self.best_gain(&hits, open) else {
+            let Some((gain, node)) = self.best_gain(set, open) else {
                 break;
             };
             value += gain;
-            self.hit(&mut hits, node);
+            set.insert(node);
             open.remove(node);
         }
         value
@@ -337,29 +244,26 @@ impl PreparedThreshold {
     /// enough.
     pub(crate) fn greedy(&self, set: NodeSet, open: NodeSet) -> Option<NodeSet> {
         let mut value = self.value(set);
-        let mut hits = self.hits(set);
         let mut added = NodeSet::EMPTY;
         while value < self.need {
-            let (gain, node) = self.best_gain(&hits, open - added)?;
+            let (gain, node) = self.best_gain(set | added, open - added)?;
             value += gain;
-            self.hit(&mut hits, node);
             added.insert(node);
         }
         Some(added)
     }
 
     /// The node with the largest gain; `None` if no node has any.
-    fn best_gain(&self, hits: &Hits, open: NodeSet) -> Option<(u64, NodeId)> {
-        let gains = open.iter().map(|node| (self.gain_beyond(hits, node), node));
+    fn best_gain(&self, set: NodeSet, open: NodeSet) -> Option<(u64, NodeId)> {
+        let gains = open.iter().map(|node| (self.gain(set, node), node));
         let best = gains.max_by_key(|&(gain, _)| gain);
         best.filter(|&(gain, _)| gain > 0)
     }
 
     /// The gain of each node of `open`.
     pub(crate) fn gains(&self, set: NodeSet, open: NodeSet) -> SmallVec<[(u64, NodeId); 64]> {
-        let hits = self.hits(set);
         open.iter()
-            .map(|node| (self.gain_beyond(&hits, node), node))
+            .map(|node| (self.gain(set, node), node))
             .collect()
     }
 }

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use super::take::CpuSortingStrategy;
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::fidelity::Fidelity;
-use crate::machine::cpu_levels::CoreChild;
+use crate::machine::cpu_levels::{Child, CoreChild};
 use crate::machine::cpus::{CpuGroup, CpuTopology};
 
 /// Indexes of groups in the order in which they are visited. A group with two parents is there twice.
@@ -214,11 +214,7 @@ impl<'a> CpuAccumulator<'a> {
         if self.sockets_come_first() {
             return self.fewest_available_first(sockets, 0..sockets.len());
         }
-        let inside = |node: usize| {
-            let children = levels.sockets_in_node[node].iter();
-            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
-            self.fewest_available_first(sockets, open.map(|child| child.at))
-        };
+        let inside = |node: usize| self.inside(sockets, &levels.sockets_in_node[node]);
         self.nodes().into_iter().flat_map(inside).collect()
     }
 
@@ -228,23 +224,23 @@ impl<'a> CpuAccumulator<'a> {
         if !self.sockets_come_first() {
             return self.fewest_available_first(nodes, 0..nodes.len());
         }
-        let inside = |socket: usize| {
-            let children = levels.nodes_in_socket[socket].iter();
-            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
-            self.fewest_available_first(nodes, open.map(|child| child.at))
-        };
+        let inside = |socket: usize| self.inside(nodes, &levels.nodes_in_socket[socket]);
         self.sockets().into_iter().flat_map(inside).collect()
     }
 
     /// Caches with an available CPU, NUMA node by NUMA node. Mirrors `sortAvailableUncoreCaches`.
     pub(super) fn caches(&self) -> Visits {
         let (caches, levels) = (self.topology.caches(), self.topology.levels());
-        let inside = |node: usize| {
-            let children = levels.caches_in_node[node].iter();
-            let open = children.filter(|child| !child.shared.is_disjoint(&self.free));
-            self.fewest_available_first(caches, open.map(|child| child.at))
-        };
+        let inside = |node: usize| self.inside(caches, &levels.caches_in_node[node]);
         self.nodes().into_iter().flat_map(inside).collect()
+    }
+
+    /// The groups of one parent that have an available CPU in it.
+    fn inside<Id>(&self, groups: &[CpuGroup<Id>], children: &[Child]) -> Visits {
+        let open = children
+            .iter()
+            .filter(|child| !child.shared.is_disjoint(&self.free));
+        self.fewest_available_first(groups, open.map(|child| child.at))
     }
 
     /// Groups with an available CPU, by the number of available CPUs, then by ID. Mirrors `cpuAccumulator.sort`.

@@ -7,34 +7,8 @@ use super::error::{CpuConfigError, CpuPolicyError, CpuStateError};
 use super::options::{CpuOptions, OptionGates};
 use super::state::{CpuEdits, CpuState};
 use super::static_policy::{CpuReservation, StaticCpus, StaticSettings};
-use crate::cpu_set::CpuList;
-use crate::demand::PodLevel;
-use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
-use crate::policy::TopologyPolicy;
-use crate::quantity::Quantity;
-use crate::settings::CpuManagerPolicy;
-
-/// The CPU manager's part of a kubelet configuration.
-#[derive(Clone, Debug)]
-pub struct CpuConfig<'a> {
-    /// The policy.
-    pub policy: CpuManagerPolicy,
-    /// The policy's options as configured.
-    pub options: &'a BTreeMap<String, String>,
-    /// The feature gates for alpha and beta options.
-    pub gates: OptionGates,
-    /// `cpu` of systemReserved and kubeReserved together.
-    pub reserved: Option<&'a Quantity>,
-    /// `reservedSystemCPUs`; empty if not configured.
-    pub reserved_cpus: CpuList,
-    /// The topology manager's policy.
-    pub topology_policy: TopologyPolicy,
-    /// Whether pods with pod-level resources are managed.
-    pub pod_level: PodLevel,
-    /// Whether the kubelet's defects are repeated.
-    pub fidelity: Fidelity,
-}
+use crate::settings::{CpuManagerPolicy, Settings};
 
 /// The CPU policy of a machine.
 #[derive(Clone, Debug)]
@@ -52,29 +26,32 @@ impl CpuManager {
     /// If the configuration contradicts the machine or itself.
     pub(crate) fn new(
         topology: Arc<CpuTopology>,
-        config: &CpuConfig<'_>,
+        settings: &Settings,
     ) -> Result<Self, CpuConfigError> {
-        match config.policy {
-            CpuManagerPolicy::None if config.options.is_empty() => Ok(CpuManager::None),
-            CpuManagerPolicy::None => {
-                Err(CpuConfigError::NoneHasOptions(as_go_map(config.options)))
-            }
+        let options = &settings.cpu_options;
+        match settings.cpu_policy {
+            CpuManagerPolicy::None if options.is_empty() => Ok(CpuManager::None),
+            CpuManagerPolicy::None => Err(CpuConfigError::NoneHasOptions(as_go_map(options))),
             CpuManagerPolicy::Static => {
-                let reserved = config.reserved.ok_or(CpuConfigError::NoReservation)?;
+                let reserved = settings.reserved_cpu.as_ref();
+                let reserved = reserved.ok_or(CpuConfigError::NoReservation)?;
                 if reserved.is_zero() {
                     return Err(CpuConfigError::ZeroReservation);
                 }
                 let milli = u64::try_from(reserved.milli_value()).unwrap_or(0);
+                let gates = OptionGates {
+                    alpha: settings.alpha_cpu_options,
+                    beta: settings.beta_cpu_options,
+                };
                 let settings = StaticSettings {
-                    options: CpuOptions::parse(config.options, config.gates)
-                        .map_err(CpuPolicyError::from)?,
+                    options: CpuOptions::parse(options, gates).map_err(CpuPolicyError::from)?,
                     reservation: CpuReservation {
                         count: usize::try_from(milli.div_ceil(1000)).unwrap_or(usize::MAX),
-                        cpus: config.reserved_cpus.clone(),
+                        cpus: settings.reserved_cpus.clone().unwrap_or_default(),
                     },
-                    topology_policy: config.topology_policy,
-                    pod_level: config.pod_level,
-                    fidelity: config.fidelity,
+                    topology_policy: settings.topology_policy,
+                    pod_level: settings.pod_level(),
+                    fidelity: settings.fidelity,
                 };
                 Ok(CpuManager::Static(Box::new(StaticCpus::new(
                     topology, settings,

@@ -52,15 +52,6 @@ pub struct OptionGates {
     pub beta: bool,
 }
 
-impl Default for OptionGates {
-    fn default() -> Self {
-        Self {
-            alpha: false,
-            beta: true,
-        }
-    }
-}
-
 /// Invalid options. The messages are the kubelet's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -191,6 +182,10 @@ mod tests {
         alpha: true,
         beta: true,
     };
+    const BETA: OptionGates = OptionGates {
+        alpha: false,
+        beta: true,
+    };
 
     #[test]
     fn an_option_is_parsed_as_go_parses_a_boolean() {
@@ -215,10 +210,7 @@ mod tests {
             let rejected = format!(
                 "CPU Manager Policy Alpha-level Options not enabled, but option \"{name}\" provided"
             );
-            assert_eq!(
-                parse(&[(name, "no")], OptionGates::default()),
-                Err(rejected)
-            );
+            assert_eq!(parse(&[(name, "no")], BETA), Err(rejected));
         }
     }
 

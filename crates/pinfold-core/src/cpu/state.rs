@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::cpu_set::CpuSet;
+use crate::edit::{Direction, StaleEdit, replace, replace_entry, replace_entry_of_pod};
 use crate::name::{ContainerName, PodUid};
 
 /// Exclusive CPUs by pod and container.
@@ -58,16 +59,6 @@ pub enum CpuEdit {
 
 /// The edits of one decision, in order.
 pub type CpuEdits = SmallVec<[CpuEdit; 2]>;
-
-/// An edit whose value before differs from the state. The state is unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the CPU state holds {found:?} where the change expects {expected:?}")]
-pub struct StaleCpuEdit {
-    /// The value that the edit expects.
-    pub expected: Option<CpuSet>,
-    /// The value in the state.
-    pub found: Option<CpuSet>,
-}
 
 impl CpuState {
     /// A state from saved values. Pods without containers are left out.
@@ -166,88 +157,32 @@ impl CpuState {
     ///
     /// # Errors
     /// If the state differs from the value before.
-    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
+    pub fn apply(&mut self, edit: &CpuEdit) -> Result<(), StaleEdit> {
+        self.edit(edit, Direction::Apply)
+    }
+
+    pub(crate) fn edit(&mut self, edit: &CpuEdit, direction: Direction) -> Result<(), StaleEdit> {
         match edit {
-            CpuEdit::SharedPool { before, after } => self.change_shared(before, after),
+            CpuEdit::SharedPool { before, after } => {
+                let change = direction.order(before, after);
+                replace(&mut self.shared, change, || "shared pool".to_owned())
+            }
             CpuEdit::Container {
                 pod,
                 container,
                 before,
                 after,
-            } => self.change_container(pod, container, before.as_ref(), after.as_ref()),
+            } => {
+                let change = direction.order(before.as_ref(), after.as_ref());
+                replace_entry_of_pod(&mut self.containers, pod, container, change, || {
+                    format!("CPUs of container {container} of pod {pod}")
+                })
+            }
             CpuEdit::PodSet { pod, before, after } => {
-                self.change_pod(pod, before.as_ref(), after.as_ref())
+                let change = direction.order(before.as_ref(), after.as_ref());
+                replace_entry(&mut self.pods, pod, change, || format!("CPUs of pod {pod}"))
             }
         }
-    }
-
-    /// Reverts an edit. A decision is undone by reverting its edits last to first.
-    ///
-    /// # Errors
-    /// If the state differs from the value after.
-    pub fn revert(&mut self, edit: &CpuEdit) -> Result<(), StaleCpuEdit> {
-        match edit {
-            CpuEdit::SharedPool { before, after } => self.change_shared(after, before),
-            CpuEdit::Container {
-                pod,
-                container,
-                before,
-                after,
-            } => self.change_container(pod, container, after.as_ref(), before.as_ref()),
-            CpuEdit::PodSet { pod, before, after } => {
-                self.change_pod(pod, after.as_ref(), before.as_ref())
-            }
-        }
-    }
-
-    fn change_shared(&mut self, from: &CpuSet, to: &CpuSet) -> Result<(), StaleCpuEdit> {
-        expect(Some(from), Some(&self.shared))?;
-        self.shared.clone_from(to);
-        Ok(())
-    }
-
-    fn change_container(
-        &mut self,
-        pod: &PodUid,
-        container: &ContainerName,
-        from: Option<&CpuSet>,
-        to: Option<&CpuSet>,
-    ) -> Result<(), StaleCpuEdit> {
-        expect(from, self.container(pod, container))?;
-        if let Some(cpus) = to {
-            let containers = self.containers.entry(pod.clone()).or_default();
-            containers.insert(container.clone(), cpus.clone());
-        } else if let Some(containers) = self.containers.get_mut(pod) {
-            containers.remove(container);
-            if containers.is_empty() {
-                self.containers.remove(pod);
-            }
-        }
-        Ok(())
-    }
-
-    fn change_pod(
-        &mut self,
-        pod: &PodUid,
-        from: Option<&CpuSet>,
-        to: Option<&CpuSet>,
-    ) -> Result<(), StaleCpuEdit> {
-        expect(from, self.pods.get(pod))?;
-        match to {
-            Some(cpus) => self.pods.insert(pod.clone(), cpus.clone()),
-            None => self.pods.remove(pod),
-        };
-        Ok(())
-    }
-}
-
-fn expect(expected: Option<&CpuSet>, found: Option<&CpuSet>) -> Result<(), StaleCpuEdit> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(StaleCpuEdit {
-            expected: expected.cloned(),
-            found: found.cloned(),
-        }),
     }
 }
 
@@ -267,8 +202,8 @@ mod tests {
             before: cpus("0-7"),
             after: cpus("0-1"),
         };
-        let conflict = state.apply(&edit).unwrap_err();
-        assert_eq!(conflict.found, Some(cpus("0-3")));
+        let stale = state.apply(&edit).unwrap_err();
+        assert_eq!(stale.entry, "shared pool");
         assert_eq!(state, untouched);
     }
 
@@ -281,7 +216,7 @@ mod tests {
             .unwrap();
         state.apply(&given).unwrap();
         assert_eq!(state.container(&pod, &container), Some(&cpus("2")));
-        state.revert(&given).unwrap();
+        state.edit(&given, Direction::Revert).unwrap();
         assert_eq!(state, CpuState::default());
     }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ascending::Ascending;
 use super::{DeviceSet, DeviceState};
+use crate::edit::{StaleEdit, replace_entry};
 use crate::name::{DeviceId, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 
@@ -68,9 +69,15 @@ impl DevicePool {
             .insert(resource, devices.into_iter().collect());
     }
 
-    /// Removes the resource of a plugin that is gone for good.
-    pub(crate) fn remove_resource(&mut self, resource: &ResourceName) {
-        self.resources.remove(resource);
+    /// Replaces the devices of a plugin; `None` if it is not registered.
+    pub(crate) fn edit(
+        &mut self,
+        resource: &ResourceName,
+        change: (Option<&AdvertisedDevices>, Option<&AdvertisedDevices>),
+    ) -> Result<(), StaleEdit> {
+        replace_entry(&mut self.resources, resource, change, || {
+            format!("devices of {resource}")
+        })
     }
 
     /// The NUMA nodes of the machine.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{DeviceSet, DevicesByResource};
+use crate::edit::{Direction, StaleEdit, replace_entry};
 use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
 
 type ByContainer = BTreeMap<ContainerName, DevicesByResource>;
@@ -32,18 +33,6 @@ pub struct DeviceEdit {
     pub before: Option<DeviceSet>,
     /// The devices after.
     pub after: Option<DeviceSet>,
-}
-
-/// An edit whose value before differs from the state. The state is unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("container {container} of pod {pod} does not hold what the edit of {resource} starts from")]
-pub struct StaleDeviceEdit {
-    /// The pod.
-    pub pod: PodUid,
-    /// The container.
-    pub container: ContainerName,
-    /// The resource.
-    pub resource: ResourceName,
 }
 
 impl DeviceState {
@@ -144,58 +133,38 @@ impl DeviceState {
     ///
     /// # Errors
     /// If the state differs from the value before; it is unchanged then.
-    pub fn apply(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
-        self.replace(edit, edit.before.as_ref(), edit.after.as_ref())
+    pub fn apply(&mut self, edit: &DeviceEdit) -> Result<(), StaleEdit> {
+        self.edit(edit, Direction::Apply)
     }
 
-    /// Reverts an edit.
-    ///
-    /// # Errors
-    /// If the state differs from the value after; it is unchanged then.
-    pub fn revert(&mut self, edit: &DeviceEdit) -> Result<(), StaleDeviceEdit> {
-        self.replace(edit, edit.after.as_ref(), edit.before.as_ref())
-    }
-
-    fn replace(
+    pub(crate) fn edit(
         &mut self,
         edit: &DeviceEdit,
-        from: Option<&DeviceSet>,
-        to: Option<&DeviceSet>,
-    ) -> Result<(), StaleDeviceEdit> {
-        if self.held(&edit.pod, &edit.container, &edit.resource) != from {
-            return Err(StaleDeviceEdit {
-                pod: edit.pod.clone(),
-                container: edit.container.clone(),
-                resource: edit.resource.clone(),
-            });
-        }
-        self.uncount(&edit.resource, from);
-        self.count(&edit.resource, to);
-        match to {
-            Some(devices) => {
-                let containers = self.pods.entry(edit.pod.clone()).or_default();
-                let held = containers.entry(edit.container.clone()).or_default();
-                held.insert(edit.resource.clone(), devices.clone());
-            }
-            None => self.forget(&edit.pod, &edit.container, &edit.resource),
-        }
-        Ok(())
-    }
-
-    /// Removes an entry, and the container and the pod if they have no other.
-    fn forget(&mut self, pod: &PodUid, container: &ContainerName, resource: &ResourceName) {
-        let Some(containers) = self.pods.get_mut(pod) else {
-            return;
-        };
-        if let Some(held) = containers.get_mut(container) {
-            held.remove(resource);
-            if held.is_empty() {
-                containers.remove(container);
-            }
+        direction: Direction,
+    ) -> Result<(), StaleEdit> {
+        let DeviceEdit {
+            pod,
+            container,
+            resource,
+            before,
+            after,
+        } = edit;
+        let (from, to) = direction.order(before.as_ref(), after.as_ref());
+        let containers = self.pods.entry(pod.clone()).or_default();
+        let held = containers.entry(container.clone()).or_default();
+        let replaced = replace_entry(held, resource, (from, to), || {
+            format!("{resource} of container {container} of pod {pod}")
+        });
+        if held.is_empty() {
+            containers.remove(container);
         }
         if containers.is_empty() {
             self.pods.remove(pod);
         }
+        replaced?;
+        self.uncount(resource, from);
+        self.count(resource, to);
+        Ok(())
     }
 
     fn count(&mut self, resource: &ResourceName, devices: Option<&DeviceSet>) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::demand::{PodDemand, PodLevel};
+use crate::edit::Direction;
 use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeSet;
@@ -235,7 +236,7 @@ proptest! {
                 }
                 let after = state.clone();
                 for edit in edits.iter().rev() {
-                    state.revert(edit).expect("the last edit");
+                    state.edit(edit, Direction::Revert).expect("the last edit");
                 }
                 prop_assert_eq!(&state, &before, "a reverted admission changes nothing");
                 for edit in &edits {

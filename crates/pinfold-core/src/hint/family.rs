@@ -152,12 +152,6 @@ impl SocketRule {
     pub fn holds(&self, mask: NodeSet) -> bool {
         self.touched(mask) == self.sockets
     }
-
-    /// Whether two nodes can be swapped in any mask without changing the touched sockets.
-    pub(crate) fn treats_alike(&self, x: NodeId, y: NodeId) -> bool {
-        let same = |nodes: &NodeSet| nodes.contains(x) == nodes.contains(y);
-        self.nodes_of_socket.iter().all(same)
-    }
 }
 
 /// All hints of one resource: the union of some components, and which of their members are preferred.

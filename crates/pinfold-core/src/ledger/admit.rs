@@ -52,8 +52,8 @@ impl Ledger {
                 .set_shared(transaction.state.cpus.shared() - aside);
             transaction.cpu(edit);
         }
-        let mut attempt = AdmissionAttempt {
-            pod: PodInAdmission::new(transaction.state, pod, self.rules.pod_level),
+        let mut attempt = Attempt {
+            pod: PodInAdmission::new(transaction.state, pod, self.rules.pod_level()),
             transaction,
             plugins,
             affinities: BTreeMap::new(),
@@ -64,7 +64,7 @@ impl Ledger {
             },
         };
         let outcome = attempt.run();
-        let AdmissionAttempt {
+        let Attempt {
             mut transaction,
             affinities,
             explanation,
@@ -122,15 +122,15 @@ impl Ledger {
 }
 
 /// The state of one admission while it runs.
-struct AdmissionAttempt<'l, 'p> {
-    transaction: LedgerTransaction<'l>,
-    pod: PodInAdmission<'p>,
-    plugins: &'p mut dyn PreferredAllocation,
+pub(super) struct Attempt<'l, 'p> {
+    pub(super) transaction: LedgerTransaction<'l>,
+    pub(super) pod: PodInAdmission<'p>,
+    pub(super) plugins: &'p mut dyn PreferredAllocation,
     affinities: BTreeMap<ContainerName, Hint>,
     explanation: Explanation,
 }
 
-impl<'p> AdmissionAttempt<'_, 'p> {
+impl<'p> Attempt<'_, 'p> {
     fn run(&mut self) -> Result<(), Rejection> {
         let pod: &'p Pod = self.pod.demand.pod();
         match (
@@ -170,7 +170,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
         let rules = self.transaction.rules;
         let providers = rules.providers.iter();
         let hints: SmallVec<[ProviderHints; 3]> = providers
-            .map(|provider| provider.hints(&self.transaction, &self.pod, container))
+            .map(|provider| provider.hints(self, container))
             .collect();
         let merged = merge::merge(&MergeRequest {
             nodes: rules.machine.node_ids(),
@@ -208,7 +208,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
         let mut first = 0;
         for (provider, hints) in self.transaction.rules.providers.iter().zip(hints) {
             let listed = &merge.resources[first.min(merge.resources.len())..];
-            for mut resource in provider.facts(&self.transaction, &self.pod, container) {
+            for mut resource in provider.facts(self, container) {
                 let row = hints
                     .rows
                     .binary_search_by(|(name, _)| name.cmp(&resource.resource));
@@ -231,15 +231,14 @@ impl<'p> AdmissionAttempt<'_, 'p> {
             return None;
         }
         let mut providers = self.transaction.rules.providers.iter();
-        providers.find_map(|provider| provider.empty_shared_pool(&self.transaction, &self.pod))
+        providers.find_map(|provider| provider.empty_shared_pool(self))
     }
 
     /// Allocates everything that one container requests.
     fn allocate(&mut self, container: &'p Container, hint: Hint) -> Result<(), Rejection> {
         for provider in self.transaction.rules.providers {
-            let (transaction, pod) = (&mut self.transaction, &mut self.pod);
             provider
-                .allocate(transaction, pod, container, hint, self.plugins)
+                .allocate(self, container, hint)
                 .map_err(|error| self.rejection(*provider, error, Some(container)))?;
         }
         Ok(())
@@ -249,7 +248,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
     fn allocate_pod(&mut self, hint: Hint) -> Result<(), Rejection> {
         for provider in self.transaction.rules.providers {
             provider
-                .allocate_pod(&mut self.transaction, &self.pod, hint)
+                .allocate_pod(self, hint)
                 .map_err(|error| self.rejection(*provider, error, None))?;
         }
         Ok(())
@@ -292,7 +291,7 @@ impl<'p> AdmissionAttempt<'_, 'p> {
             }
             _ => error.cause.to_string(),
         };
-        self.explanation.shortage = provider.facts(&self.transaction, &self.pod, container);
+        self.explanation.shortage = provider.facts(self, container);
         self.explanation.cause = Some(error.cause);
         Rejection {
             reason: error.reason,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
 use crate::device::{AdvertisedDevices, DeviceEdit};
+use crate::edit::{Direction, StaleEdit, all_or_none, replace, replace_entry};
 use crate::memory::MemoryEdit;
 use crate::name::{ContainerName, PodUid, ResourceName};
 
@@ -84,142 +85,47 @@ pub enum ChangeConflict {
         /// The generation of the ledger.
         found: u64,
     },
-    /// An entry differs from what the change expects before it.
+    /// An entry differs from what the change expects.
     #[error("the ledger is not the one this change was made for: {0}")]
-    Content(String),
+    Content(#[from] StaleEdit),
 }
 
 impl LedgerState {
-    /// Applies one edit.
-    pub(super) fn apply(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
+    pub(super) fn edit(&mut self, edit: &Edit, direction: Direction) -> Result<(), StaleEdit> {
         match edit {
-            Edit::Cpu(edit) => self.cpus.apply(edit).map_err(content),
-            Edit::Memory(edit) => self
-                .memory
-                .apply(std::slice::from_ref(edit))
-                .map_err(content),
-            Edit::Device(edit) => self.devices.apply(edit).map_err(content),
+            Edit::Cpu(edit) => self.cpus.edit(edit, direction),
+            Edit::Memory(edit) => self.memory.edit(edit, direction),
+            Edit::Device(edit) => self.devices.edit(edit, direction),
             Edit::Pod { pod, before, after } => {
-                self.swap_pod(pod, before.as_deref(), after.as_deref())
+                let change = direction.order(before.as_deref(), after.as_deref());
+                replace_entry(&mut self.admitted_pods, pod, change, || {
+                    format!("pod {pod}")
+                })
             }
-            Edit::ReusableCpus { before, after } => {
-                self.swap_reusable(before.as_ref(), after.as_ref())
-            }
+            Edit::ReusableCpus { before, after } => replace(
+                &mut self.reusable_cpus,
+                direction.order(before, after),
+                || "reusable CPUs of init containers".to_owned(),
+            ),
             Edit::AdvertisedDevices {
                 resource,
                 before,
                 after,
-            } => self.swap_devices(resource, before.as_ref(), after.as_ref()),
+            } => {
+                let change = direction.order(before.as_ref(), after.as_ref());
+                self.pool.edit(resource, change)
+            }
         }
     }
 
-    /// Reverts one edit.
-    pub(super) fn revert(&mut self, edit: &Edit) -> Result<(), ChangeConflict> {
-        match edit {
-            Edit::Cpu(edit) => self.cpus.revert(edit).map_err(content),
-            Edit::Memory(edit) => self
-                .memory
-                .revert(std::slice::from_ref(edit))
-                .map_err(content),
-            Edit::Device(edit) => self.devices.revert(edit).map_err(content),
-            Edit::Pod { pod, before, after } => {
-                self.swap_pod(pod, after.as_deref(), before.as_deref())
-            }
-            Edit::ReusableCpus { before, after } => {
-                self.swap_reusable(after.as_ref(), before.as_ref())
-            }
-            Edit::AdvertisedDevices {
-                resource,
-                before,
-                after,
-            } => self.swap_devices(resource, after.as_ref(), before.as_ref()),
-        }
-    }
-
-    fn swap_pod(
+    /// Applies or reverts all edits or none.
+    pub(super) fn edit_all(
         &mut self,
-        pod: &PodUid,
-        from: Option<&AdmittedPod>,
-        to: Option<&AdmittedPod>,
-    ) -> Result<(), ChangeConflict> {
-        if self.admitted_pods.get(pod) != from {
-            return Err(ChangeConflict::Content(format!("pod {pod}")));
-        }
-        match to {
-            Some(admitted) => drop(self.admitted_pods.insert(pod.clone(), admitted.clone())),
-            None => drop(self.admitted_pods.remove(pod)),
-        }
-        Ok(())
+        edits: &[Edit],
+        direction: Direction,
+    ) -> Result<(), StaleEdit> {
+        all_or_none(edits, direction, |edit, direction| {
+            self.edit(edit, direction)
+        })
     }
-
-    fn swap_reusable(
-        &mut self,
-        from: Option<&ReusableCpus>,
-        to: Option<&ReusableCpus>,
-    ) -> Result<(), ChangeConflict> {
-        if self.reusable_cpus.as_ref() != from {
-            return Err(ChangeConflict::Content(
-                "reusable CPUs of init containers".into(),
-            ));
-        }
-        self.reusable_cpus = to.cloned();
-        Ok(())
-    }
-
-    fn swap_devices(
-        &mut self,
-        resource: &ResourceName,
-        from: Option<&AdvertisedDevices>,
-        to: Option<&AdvertisedDevices>,
-    ) -> Result<(), ChangeConflict> {
-        if self.pool.devices(resource) != from {
-            return Err(ChangeConflict::Content(format!("devices of {resource}")));
-        }
-        match to {
-            Some(devices) => self.pool.set_devices(resource.clone(), devices.clone()),
-            None => self.pool.remove_resource(resource),
-        }
-        Ok(())
-    }
-
-    /// Applies all edits or none.
-    pub(super) fn apply_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
-        for (done, edit) in edits.iter().enumerate() {
-            if let Err(conflict) = self.apply(edit) {
-                self.revert_all(&edits[..done]);
-                return Err(conflict);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reverts edits that were just applied, the last one first.
-    pub(super) fn revert_all(&mut self, edits: &[Edit]) {
-        for edit in edits.iter().rev() {
-            self.revert(edit)
-                .expect("an edit that was just applied can be reverted");
-        }
-    }
-
-    /// Reverts all edits or none.
-    pub(super) fn undo_all(&mut self, edits: &[Edit]) -> Result<(), ChangeConflict> {
-        for (at, edit) in edits.iter().enumerate().rev() {
-            if let Err(conflict) = self.revert(edit) {
-                for undone in &edits[at + 1..] {
-                    self.apply(undone)
-                        .expect("an edit that was just reverted can be applied again");
-                }
-                return Err(conflict);
-            }
-        }
-        Ok(())
-    }
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err wants"
-)]
-fn content(problem: impl ToString) -> ChangeConflict {
-    ChangeConflict::Content(problem.to_string())
 }

@@ -5,12 +5,13 @@
 
 use std::fmt::Debug;
 
+use super::admit::Attempt;
 use super::state::LedgerState;
 use super::transaction::LedgerTransaction;
 use crate::cpu::PodCpus;
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::demand::{PodDemand, PodLevel};
-use crate::device::{PreferredAllocation, ReusableDevices};
+use crate::device::ReusableDevices;
 use crate::explanation::{Cause, MemoryGrouping, NodeFacts, ResourceFacts, WithoutTopology};
 use crate::hint::{Hint, ProviderHints};
 use crate::memory::PodMemory;
@@ -26,49 +27,29 @@ mod tests;
 /// A manager that gives hints and allocates. Mirrors the kubelet's `HintProvider`.
 pub(super) trait HintProvider: Debug + Sync {
     /// The hints for one container, or for the pod as a whole.
-    fn hints(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-        container: Option<&Container>,
-    ) -> ProviderHints;
+    fn hints(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>) -> ProviderHints;
 
     /// What one container, or the pod as a whole, requests of this provider, and what the machine has of it. Ascending
     /// by resource name, like the rows of the hints.
-    fn facts(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-        container: Option<&Container>,
-    ) -> Vec<ResourceFacts>;
+    fn facts(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>)
+    -> Vec<ResourceFacts>;
 
     /// Allocates for one container, close to the merged hint.
     fn allocate<'p>(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &mut PodInAdmission<'p>,
+        attempt: &mut Attempt<'_, 'p>,
         container: &'p Container,
         hint: Hint,
-        plugins: &mut dyn PreferredAllocation,
     ) -> Result<(), AllocationError>;
 
     /// Allocates for a pod with pod-level resources as a whole. Nothing for a provider that does not support them.
-    fn allocate_pod(
-        &self,
-        _transaction: &mut LedgerTransaction<'_>,
-        _pod: &PodInAdmission<'_>,
-        _hint: Hint,
-    ) -> Result<(), AllocationError> {
+    fn allocate_pod(&self, _: &mut Attempt<'_, '_>, _: Hint) -> Result<(), AllocationError> {
         Ok(())
     }
 
     /// The error behind an unsatisfiable hint of a pod with pod-level resources, which the merge cannot report: its
     /// exclusive containers leave nothing for its shared pool.
-    fn empty_shared_pool(
-        &self,
-        _transaction: &LedgerTransaction<'_>,
-        _pod: &PodInAdmission<'_>,
-    ) -> Option<Cause> {
+    fn empty_shared_pool(&self, _: &Attempt<'_, '_>) -> Option<Cause> {
         None
     }
 

@@ -30,6 +30,19 @@ pub struct SavedState {
     pub devices: DeviceState,
 }
 
+impl SavedState {
+    /// The state of a ledger without pods, for a node with these devices.
+    fn with_devices(self, pool: DevicePool) -> LedgerState {
+        LedgerState {
+            cpus: self.cpus,
+            memory: self.memory,
+            devices: self.devices,
+            pool,
+            ..LedgerState::default()
+        }
+    }
+}
+
 /// The result of a restart.
 #[derive(Clone, Debug)]
 pub struct Restarted {
@@ -106,13 +119,7 @@ impl Ledger {
         for pod in pods {
             check_containers(pod)?;
         }
-        let mut state = LedgerState {
-            cpus: saved.cpus,
-            memory: saved.memory,
-            devices: saved.devices,
-            pool,
-            ..LedgerState::default()
-        };
+        let mut state = saved.with_devices(pool);
         if rules.fidelity().restarts_like_the_kubelet() {
             state.start(&rules)?;
             let mut ledger = Self { rules, state };
@@ -134,7 +141,8 @@ impl Ledger {
     }
 
     /// Builds a ledger from the state of a running kubelet: nothing is decided again and nothing is repaired.
-    /// [`Ledger::audit`] checks whether it is consistent.
+    /// [`Ledger::audit`] checks whether it is consistent. Without `pods` it is a ledger of which only the totals of held
+    /// resources are known, as a NodeResourceTopology object reports them.
     #[must_use]
     pub fn from_kubelet_state(
         rules: Arc<Rules>,
@@ -142,13 +150,7 @@ impl Ledger {
         pool: DevicePool,
         pods: &[Arc<Pod>],
     ) -> Self {
-        let mut state = LedgerState {
-            cpus: saved.cpus,
-            memory: saved.memory,
-            devices: saved.devices,
-            pool,
-            ..LedgerState::default()
-        };
+        let mut state = saved.with_devices(pool);
         state.add_pods(pods);
         Self { rules, state }
     }

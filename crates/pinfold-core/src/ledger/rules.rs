@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::providers::{self, HintProvider};
-use crate::cpu::{CpuConfig, CpuConfigError, CpuManager, OptionGates};
+use crate::cpu::{CpuConfigError, CpuManager, CpuOptions, StaticCpus};
 use crate::cpu_set::CpuSet;
 use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
@@ -26,7 +26,6 @@ pub struct Rules {
     pub(super) distances: Option<Distances>,
     pub(super) cpus: CpuManager,
     pub(super) memory: MemoryPolicy,
-    pub(super) pod_level: PodLevel,
     /// The managers that give hints and allocate, in this order.
     pub(super) providers: &'static [&'static dyn HintProvider],
 }
@@ -66,40 +65,13 @@ impl Rules {
     /// # Errors
     /// With the first error that the kubelet would report.
     pub fn new(machine: Arc<Machine>, settings: Settings) -> Result<Self, SettingsError> {
-        let fidelity = settings.fidelity;
         let options = topology_options(&machine, &settings)?;
         let topology = Arc::new(CpuTopology::of(&machine));
-        let pod_level = match settings.pod_level_resources {
-            true => PodLevel::Managed,
-            false => PodLevel::Ignored,
-        };
-        let cpus = CpuManager::new(
-            topology.clone(),
-            &CpuConfig {
-                policy: settings.cpu_policy,
-                options: &settings.cpu_options,
-                gates: OptionGates {
-                    alpha: settings.alpha_cpu_options,
-                    beta: settings.beta_cpu_options,
-                },
-                reserved: settings.reserved_cpu.as_ref(),
-                reserved_cpus: settings.reserved_cpus.clone().unwrap_or_default(),
-                topology_policy: settings.topology_policy,
-                pod_level,
-                fidelity,
-            },
-        )?;
-        let memory = MemoryPolicy::new(
-            settings.memory_policy,
-            &machine,
-            &settings.node_reservation,
-            &settings.reserved_memory,
-            pod_level,
-            fidelity,
-        )?;
+        let cpus = CpuManager::new(topology.clone(), &settings)?;
+        let memory = MemoryPolicy::new(&machine, &settings)?;
         let distances = options
             .prefer_closest
-            .then(|| Distances::of(&machine, fidelity));
+            .then(|| Distances::of(&machine, settings.fidelity));
         Ok(Self {
             machine,
             topology,
@@ -107,7 +79,6 @@ impl Rules {
             distances,
             cpus,
             memory,
-            pod_level,
             providers: &providers::KUBELET,
         })
     }
@@ -154,6 +125,30 @@ impl Rules {
         self.cpus
             .as_static()
             .map_or_else(CpuSet::new, |cpus| cpus.reserved().clone())
+    }
+
+    /// Whether the CPU manager policy is `static`.
+    #[must_use]
+    pub fn has_exclusive_cpus(&self) -> bool {
+        self.cpus.as_static().is_some()
+    }
+
+    /// The options of the static CPU policy; `None` under another policy.
+    #[must_use]
+    pub fn cpu_options(&self) -> Option<CpuOptions> {
+        self.cpus.as_static().map(StaticCpus::options)
+    }
+
+    /// Whether pods with pod-level resources are managed as a whole.
+    #[must_use]
+    pub fn pod_level(&self) -> PodLevel {
+        self.settings.pod_level()
+    }
+
+    /// Whether the option `prefer-closest-numa-nodes` is on.
+    #[must_use]
+    pub fn compares_distances(&self) -> bool {
+        self.distances.is_some()
     }
 
     /// Whether the kubelet's defects are repeated.

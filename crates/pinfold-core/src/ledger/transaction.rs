@@ -5,6 +5,7 @@ use super::rules::Rules;
 use super::state::{AdmittedPod, LedgerState, ReusableCpus};
 use crate::cpu::CpuEdit;
 use crate::device::{AdvertisedDevices, DeviceEdit};
+use crate::edit::Direction;
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
@@ -75,14 +76,16 @@ impl<'a> LedgerTransaction<'a> {
 
     fn edit(&mut self, edit: Edit) {
         self.state
-            .apply(&edit)
+            .edit(&edit, Direction::Apply)
             .expect("an edit made from this state fits it");
         self.edits.push(edit);
     }
 
     /// Reverts all edits.
     pub(super) fn discard(&mut self) {
-        self.state.revert_all(&self.edits);
+        self.state
+            .edit_all(&self.edits, Direction::Revert)
+            .expect("edits that were just applied can be reverted");
         self.edits.clear();
     }
 

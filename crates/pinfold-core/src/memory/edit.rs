@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::reuse::ReusableInitMemory;
 use super::table::{MemoryBlock, MemoryState, NodeMemory};
+use crate::edit::{
+    Direction, StaleEdit, all_or_none, replace, replace_entry, replace_entry_of_pod,
+};
 use crate::name::{ContainerName, PodUid};
 use crate::node_set::NodeId;
 
@@ -49,132 +52,56 @@ pub enum MemoryEdit {
     },
 }
 
-/// An edit whose entry before differs from the table. The table is unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the memory table is not the one this change was made for: {entry}")]
-pub struct StaleMemoryEdit {
-    /// The entry that differs.
-    pub entry: String,
-}
-
-impl MemoryEdit {
-    /// The edit that reverts this one.
-    pub(crate) fn inverse(&self) -> Self {
-        match self.clone() {
-            MemoryEdit::Node { id, before, after } => MemoryEdit::Node {
-                id,
-                before: after,
-                after: before,
-            },
-            MemoryEdit::Container {
-                pod,
-                container,
-                before,
-                after,
-            } => MemoryEdit::Container {
-                pod,
-                container,
-                before: after,
-                after: before,
-            },
-            MemoryEdit::Pod { pod, before, after } => MemoryEdit::Pod {
-                pod,
-                before: after,
-                after: before,
-            },
-            MemoryEdit::ReusableInitMemory { before, after } => MemoryEdit::ReusableInitMemory {
-                before: after,
-                after: before,
-            },
-        }
-    }
-
-    fn entry(&self) -> String {
-        match self {
-            MemoryEdit::Node { id, .. } => format!("NUMA node {id}"),
-            MemoryEdit::Container { pod, container, .. } => {
-                format!("container {container} of pod {pod}")
-            }
-            MemoryEdit::Pod { pod, .. } => format!("pod {pod}"),
-            MemoryEdit::ReusableInitMemory { .. } => {
-                "reusable memory of init containers".to_owned()
-            }
-        }
-    }
-
-    /// Whether the table has the entry before the edit.
-    fn matches_before(&self, state: &MemoryState) -> bool {
-        match self {
-            MemoryEdit::Node { id, before, .. } => state.nodes.get(id) == before.as_ref(),
-            MemoryEdit::Container {
-                pod,
-                container,
-                before,
-                ..
-            } => state.blocks(pod, container) == before.as_deref(),
-            MemoryEdit::Pod { pod, before, .. } => state.pod_blocks(pod) == before.as_deref(),
-            MemoryEdit::ReusableInitMemory { before, .. } => state.reusable_init == *before,
-        }
-    }
-}
-
 impl MemoryState {
     /// Applies the edits in order: all of them, or none.
     ///
     /// # Errors
     /// If an entry differs from the one before the edit; the table is unchanged then.
-    pub fn apply(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleMemoryEdit> {
-        for (done, edit) in edits.iter().enumerate() {
-            if !edit.matches_before(self) {
-                for undone in edits.iter().take(done).rev() {
-                    self.write(undone.inverse());
-                }
-                let entry = edit.entry();
-                return Err(StaleMemoryEdit { entry });
-            }
-            self.write(edit.clone());
-        }
-        Ok(())
+    pub fn apply(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleEdit> {
+        all_or_none(edits, Direction::Apply, |edit, way| self.edit(edit, way))
     }
 
     /// Reverts the edits, last one first: all of them, or none.
     ///
     /// # Errors
     /// If an entry differs from the one after the edit; the table is unchanged then.
-    pub fn revert(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleMemoryEdit> {
-        let backwards: Vec<MemoryEdit> = edits.iter().rev().map(MemoryEdit::inverse).collect();
-        self.apply(&backwards)
+    pub fn revert(&mut self, edits: &[MemoryEdit]) -> Result<(), StaleEdit> {
+        all_or_none(edits, Direction::Revert, |edit, way| self.edit(edit, way))
     }
 
-    fn write(&mut self, edit: MemoryEdit) {
+    pub(crate) fn edit(
+        &mut self,
+        edit: &MemoryEdit,
+        direction: Direction,
+    ) -> Result<(), StaleEdit> {
         match edit {
-            MemoryEdit::Node { id, after, .. } => match after {
-                Some(node) => drop(self.nodes.insert(id, node)),
-                None => drop(self.nodes.remove(&id)),
-            },
+            MemoryEdit::Node { id, before, after } => {
+                let change = direction.order(before.as_ref(), after.as_ref());
+                replace_entry(&mut self.nodes, id, change, || format!("NUMA node {id}"))
+            }
             MemoryEdit::Container {
                 pod,
                 container,
+                before,
                 after,
-                ..
-            } => match after {
-                Some(blocks) => {
-                    let held = self.containers.entry(pod).or_default();
-                    held.insert(container, blocks);
-                }
-                None => {
-                    let held = self.containers.entry(pod.clone()).or_default();
-                    held.remove(&container);
-                    if held.is_empty() {
-                        self.containers.remove(&pod);
-                    }
-                }
-            },
-            MemoryEdit::Pod { pod, after, .. } => match after {
-                Some(blocks) => drop(self.pods.insert(pod, blocks)),
-                None => drop(self.pods.remove(&pod)),
-            },
-            MemoryEdit::ReusableInitMemory { after, .. } => self.reusable_init = after,
+            } => {
+                let change = direction.order(before.as_ref(), after.as_ref());
+                replace_entry_of_pod(&mut self.containers, pod, container, change, || {
+                    format!("memory of container {container} of pod {pod}")
+                })
+            }
+            MemoryEdit::Pod { pod, before, after } => {
+                let change = direction.order(before.as_ref(), after.as_ref());
+                replace_entry(&mut self.pods, pod, change, || {
+                    format!("memory of pod {pod}")
+                })
+            }
+            MemoryEdit::ReusableInitMemory { before, after } => {
+                let change = direction.order(before, after);
+                replace(&mut self.reusable_init, change, || {
+                    "reusable memory of init containers".to_owned()
+                })
+            }
         }
     }
 }

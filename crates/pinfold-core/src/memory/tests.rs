@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::demand::{NotWholeBytes, PodDemand};
+use crate::demand::{NotWholeBytes, PodDemand, PodLevel};
+use crate::fidelity::Fidelity;
 use crate::hint::{Hint, ResourceHints};
 use crate::machine::{HugePages, MachineParts, NumaNode};
 use crate::name::ResourceName;
 use crate::node_set::{NodeId, NodeSet};
-use crate::pod::{Container, Pod};
+use crate::pod::{Container, Pod, ResourceList};
 use crate::quantity::Quantity;
 
 mod init_containers;

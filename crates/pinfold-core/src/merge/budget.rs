@@ -111,20 +111,6 @@ impl Default for Budgets {
     }
 }
 
-impl Budgets {
-    /// The same number for every search. 1 makes every search fall back.
-    #[must_use]
-    pub fn all(steps: u32) -> Self {
-        Self {
-            width: steps,
-            preferred: steps,
-            choices: steps,
-            reach: steps,
-            closest: steps,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

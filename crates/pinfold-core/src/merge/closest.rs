@@ -10,7 +10,7 @@ use super::budget::{MergeSearch, UnfinishedSearches};
 use super::distances::{Distances, Rank};
 use super::facts::DistanceFacts;
 use super::linkage::{Leaf, Linkage};
-use crate::cover::{Budget, Classes, NodeChoice};
+use crate::cover::{Budget, NodeChoice};
 use crate::node_set::{NodeId, NodeSet};
 
 /// The search for the closest nodes among all candidates of one width class, and its remaining budget.
@@ -97,9 +97,7 @@ impl<'d> Closest<'d> {
             linkage.settle(node, Leaf::Taken);
         }
         let bound = linkage.least();
-        let swappable = |x, y| self.distances.treats_alike(x, y, nodes | taken);
         let mut walk = ClosestSearch {
-            classes: Classes::new(choice, swappable),
             distances: self.distances,
             linkage,
             neighbours: None,
@@ -148,7 +146,6 @@ const STEPS_BEFORE_NEIGHBOURS: usize = 2;
 
 /// The state of the branch and bound.
 struct ClosestSearch<'w> {
-    classes: Classes,
     distances: &'w Distances,
     linkage: Linkage,
     /// Built only if the linkage bound has not ended the search soon.
@@ -183,10 +180,8 @@ impl ClosestSearch<'_> {
                 return;
             }
         };
-        if !self.classes.must_take(at, taken) {
-            self.linkage.settle(node, Leaf::Out);
-            self.descend(choice, at + 1, taken, places);
-        }
+        self.linkage.settle(node, Leaf::Out);
+        self.descend(choice, at + 1, taken, places);
         self.linkage.settle(node, Leaf::Taken);
         self.descend(choice, at + 1, taken | NodeSet::single(node), places - 1);
         self.linkage.settle(node, Leaf::Open);

@@ -94,12 +94,6 @@ impl Distances {
     pub(super) fn sum_to(&self, x: NodeId, set: NodeSet) -> u64 {
         set.iter().map(|y| self.pair(x, y)).sum()
     }
-
-    /// Whether `x` and `y` can be swapped in any subset of `nodes` without changing its sum.
-    pub(super) fn treats_alike(&self, x: NodeId, y: NodeId, nodes: NodeSet) -> bool {
-        let others = nodes - NodeSet::single(x) - NodeSet::single(y);
-        self.own(x) == self.own(y) && others.iter().all(|z| self.pair(x, z) == self.pair(y, z))
-    }
 }
 
 fn cell(x: NodeId, y: NodeId) -> usize {

@@ -15,7 +15,7 @@ mod tests;
 use smallvec::SmallVec;
 
 use super::problem::{MergeProblem, PartId};
-use crate::cover::{Budget, PreparedThreshold, share};
+use crate::cover::{Budget, PreparedThreshold};
 use crate::node_set::{NodeId, NodeSet};
 
 /// The parts that can do without some nodes of W.
@@ -35,7 +35,6 @@ pub(super) struct Bins<'s> {
 }
 
 struct Bin<'s> {
-    part: PartId,
     universe: NodeSet,
     /// The nodes that it can drop, each by itself.
     droppable: NodeSet,
@@ -55,17 +54,12 @@ struct Load {
 }
 
 /// Drop all of `must` and at least `count` of `optional`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 struct PackingTask {
     must: NodeSet,
     optional: NodeSet,
     count: usize,
 }
-
-/// The maximum number of failures that one search remembers.
-const MAX_FAILURES: usize = 64;
-/// Tolerance for rounding in the bound by shares.
-const TOLERANCE: f64 = 1e-6;
 
 impl<'s> Bins<'s> {
     pub(super) fn new(problem: &'s MergeProblem<'_>, within: NodeSet, parts: &[PartId]) -> Self {
@@ -105,7 +99,6 @@ impl<'s> Bins<'s> {
             all.stuck = all.stuck - droppable;
             all.known.push(part.narrow.mask);
             all.bins.push(Bin {
-                part: id,
                 universe: part.universe,
                 droppable,
                 thresholds,
@@ -128,17 +121,6 @@ impl<'s> Bins<'s> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.bins.is_empty()
-    }
-
-    /// Whether two nodes of W are interchangeable for all bins.
-    pub(super) fn treat_alike(&self, x: NodeId, y: NodeId) -> bool {
-        self.bins.iter().all(|bin| {
-            bin.droppable.contains(x) == bin.droppable.contains(y)
-                && bin
-                    .thresholds
-                    .iter()
-                    .all(|prepared| prepared.treats_alike(x, y))
-        })
     }
 
     /// Nodes that can be dropped together, with all of `must` and at least `count` of `optional` among them. `None` if
@@ -166,7 +148,6 @@ impl<'s> Bins<'s> {
         let mut packing = PackingSearch {
             bins: &self.bins,
             groups: self.groups,
-            failed: Vec::new(),
             budget,
         };
         let dropped = packing.solve(&self.empty, task)?;
@@ -207,17 +188,6 @@ impl Load {
         }
         self.dropped[index].insert(node);
     }
-
-    /// Whether everything that fits on top of `other` fits on top of this load.
-    fn has_at_least_the_room_of(&self, other: &Load, bins: &[Bin<'_>]) -> bool {
-        bins.iter().enumerate().all(|(index, bin)| {
-            if bin.thresholds.iter().any(PreparedThreshold::has_groups) {
-                return self.dropped[index].is_subset(other.dropped[index]);
-            }
-            let rooms = self.surplus(bin).iter().zip(other.surplus(bin));
-            rooms.into_iter().all(|(mine, theirs)| mine >= theirs)
-        })
-    }
 }
 
 impl Bin<'_> {
@@ -251,35 +221,6 @@ impl Bin<'_> {
         Some(out)
     }
 
-    /// An upper bound for how many of `nodes` it can drop on top of its load.
-    fn most(&self, dropped: NodeSet, surplus: &[u64], nodes: NodeSet) -> usize {
-        let nodes = nodes & self.droppable;
-        let mut most = nodes.len();
-        for ((prepared, heaviest), &room) in self.thresholds.iter().zip(&self.heaviest).zip(surplus)
-        {
-            let back = if prepared.has_groups() {
-                let kept = self.universe - dropped - nodes;
-                prepared
-                    .fewest_to_add(kept, nodes)
-                    .map_or(nodes.len(), NodeSet::len)
-            } else {
-                let total: u64 = nodes.iter().map(|node| prepared.weight(node)).sum();
-                let mut excess = total.saturating_sub(room);
-                let mut back = 0;
-                for &node in heaviest.iter().filter(|&&node| nodes.contains(node)) {
-                    if excess == 0 {
-                        break;
-                    }
-                    excess = excess.saturating_sub(prepared.weight(node));
-                    back += 1;
-                }
-                back
-            };
-            most = most.min(nodes.len() - back);
-        }
-        most
-    }
-
     /// Whether [`Bin::alone`] is exact.
     fn is_simple(&self) -> bool {
         match self.thresholds {
@@ -288,20 +229,6 @@ impl Bin<'_> {
             _ => false,
         }
     }
-
-    /// The share of its room that a node takes, averaged over its thresholds and without groups. The shares of the
-    /// nodes that a bin drops add up to at most 1.
-    fn share(&self, surplus: &[u64], node: NodeId) -> f64 {
-        let mut sum = 0.0;
-        for (prepared, &room) in self.thresholds.iter().zip(surplus) {
-            let weight = prepared.weight(node);
-            if weight > room {
-                return f64::INFINITY;
-            }
-            sum += share(weight, room);
-        }
-        sum / share(self.thresholds.len().max(1) as u64, 1)
-    }
 }
 
 /// The state of one packing search.
@@ -309,12 +236,8 @@ struct PackingSearch<'p, 's> {
     bins: &'p [Bin<'s>],
     /// The number of groups, which make a step more expensive.
     groups: usize,
-    failed: Vec<(PackingTask, Load)>,
     budget: &'p mut Budget,
 }
-
-/// Nodes with the smallest share that each takes in any bin.
-type FractionalShares = SmallVec<[(f64, NodeId); 64]>;
 
 impl PackingSearch<'_, '_> {
     fn solve(&mut self, load: &Load, task: PackingTask) -> Option<NodeSet> {
@@ -335,39 +258,7 @@ impl PackingSearch<'_, '_> {
         {
             return None;
         }
-        if !self.bin_maxima_suffice(load, task) {
-            return None;
-        }
-        let must = self.shares(load, task.must);
-        let mut optional = self.shares(load, task.optional);
-        if must.iter().any(|&(share, _)| share.is_infinite()) {
-            return None;
-        }
-        optional.retain(|&mut (share, _)| share.is_finite());
-        let task = PackingTask {
-            optional: optional.iter().map(|&(_, node)| node).collect(),
-            ..task
-        };
-        if optional.len() < task.count || !self.shares_suffice(&must, &optional, task.count) {
-            return None;
-        }
-        if let Some(dropped) = self.greedy(load, &must, &optional, task.count) {
-            return Some(dropped);
-        }
-        let known = self.failed.iter().any(|(failed, roomier)| {
-            failed.must == task.must
-                && failed.optional == task.optional
-                && failed.count <= task.count
-                && roomier.has_at_least_the_room_of(load, self.bins)
-        });
-        if known {
-            return None;
-        }
-        let found = self.branch(load, task, optional.last().map(|&(_, node)| node));
-        if found.is_none() && !self.budget.ran_out() && self.failed.len() < MAX_FAILURES {
-            self.failed.push((task, load.clone()));
-        }
-        found
+        self.branch(load, task)
     }
 
     fn one_bin_drops_all(&self, load: &Load, task: PackingTask) -> Option<NodeSet> {
@@ -378,88 +269,9 @@ impl PackingSearch<'_, '_> {
         })
     }
 
-    /// Whether the maxima that each bin could drop by itself add up to enough.
-    fn bin_maxima_suffice(&self, load: &Load, task: PackingTask) -> bool {
-        let room = |nodes: NodeSet| -> usize {
-            let bins = self.bins.iter().enumerate();
-            bins.map(|(index, bin)| bin.most(load.dropped[index], load.surplus(bin), nodes))
-                .sum()
-        };
-        room(task.must | task.optional) >= task.must.len() + task.count
-            && (task.must.is_empty() || room(task.must) >= task.must.len())
-    }
-
-    /// For each node the smallest share it takes in any bin, smallest first; infinite if it fits in none.
-    fn shares(&self, load: &Load, nodes: NodeSet) -> FractionalShares {
-        let smallest = |node| {
-            let bins = self.bins.iter().enumerate();
-            let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
-            let shares = fitting.map(|(_, bin)| bin.share(load.surplus(bin), node));
-            (shares.fold(f64::INFINITY, f64::min), node)
-        };
-        let mut shares: FractionalShares = nodes.iter().map(smallest).collect();
-        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
-        shares
-    }
-
-    /// Whether the smallest shares add up to no more than the number of bins.
-    fn shares_suffice(
-        &self,
-        must: &FractionalShares,
-        optional: &FractionalShares,
-        count: usize,
-    ) -> bool {
-        let all = must.iter().chain(optional.iter().take(count));
-        let sum: f64 = all.map(|&(share, _)| share).sum();
-        sum <= share(self.bins.len() as u64, 1) + TOLERANCE
-    }
-
-    /// Drops the hardest nodes of `must` first, then the easiest optional ones, each from the bin where it takes the
-    /// smallest share.
-    fn greedy(
-        &self,
-        load: &Load,
-        must: &FractionalShares,
-        optional: &FractionalShares,
-        count: usize,
-    ) -> Option<NodeSet> {
-        let mut load = load.clone();
-        let mut dropped = NodeSet::EMPTY;
-        for &(_, node) in must.iter().rev() {
-            self.drop_somewhere(&mut load, node)?;
-            dropped.insert(node);
-        }
-        let mut left = count;
-        for &(_, node) in optional {
-            if left == 0 {
-                break;
-            }
-            if self.drop_somewhere(&mut load, node).is_some() {
-                dropped.insert(node);
-                left -= 1;
-            }
-        }
-        (left == 0).then_some(dropped)
-    }
-
-    fn drop_somewhere(&self, load: &mut Load, node: NodeId) -> Option<()> {
-        let bins = self.bins.iter().enumerate();
-        let fitting = bins.filter(|&(index, _)| load.fits(self.bins, index, node));
-        let (_, index) = fitting
-            .map(|(index, bin)| (bin.share(load.surplus(bin), node), index))
-            .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        load.drop(self.bins, index, node);
-        Some(())
-    }
-
-    /// Tries every bin for the node of `must` that fits in the fewest; with none left, for the `heaviest` optional
-    /// node, which may also be kept.
-    fn branch(
-        &mut self,
-        load: &Load,
-        task: PackingTask,
-        heaviest: Option<NodeId>,
-    ) -> Option<NodeSet> {
+    /// Tries every bin for the node of `must` that fits in the fewest; with none left, for such an optional node, which
+    /// may also be kept.
+    fn branch(&mut self, load: &Load, task: PackingTask) -> Option<NodeSet> {
         let homes = |node: &NodeId| {
             let bins = 0..self.bins.len();
             bins.filter(|&index| load.fits(self.bins, index, *node))
@@ -471,8 +283,14 @@ impl PackingSearch<'_, '_> {
                 (node, PackingTask { must, ..task })
             }
             None => {
-                let node = heaviest?;
-                let optional = task.optional - NodeSet::single(node);
+                let fitting: NodeSet = (task.optional.iter())
+                    .filter(|node| homes(node) > 0)
+                    .collect();
+                if fitting.len() < task.count {
+                    return None;
+                }
+                let node = fitting.iter().min_by_key(homes)?;
+                let optional = fitting - NodeSet::single(node);
                 let without = PackingTask { optional, ..task };
                 if optional.len() >= task.count
                     && let Some(dropped) = self.solve(load, without)
@@ -487,7 +305,7 @@ impl PackingSearch<'_, '_> {
             if self.budget.ran_out() {
                 return None;
             }
-            if !load.fits(self.bins, index, node) || self.has_equal_earlier_bin(load, index) {
+            if !load.fits(self.bins, index, node) {
                 continue;
             }
             let mut more = load.clone();
@@ -497,13 +315,5 @@ impl PackingSearch<'_, '_> {
             }
         }
         None
-    }
-
-    /// Whether an earlier bin is the same part in the same state.
-    fn has_equal_earlier_bin(&self, load: &Load, index: usize) -> bool {
-        (0..index).any(|earlier| {
-            self.bins[earlier].part == self.bins[index].part
-                && load.dropped[earlier] == load.dropped[index]
-        })
     }
 }

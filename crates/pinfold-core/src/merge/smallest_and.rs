@@ -148,10 +148,6 @@ impl NodeChoice for Keep<'_, '_> {
             .is_some()
     }
 
-    fn alike(&self, x: NodeId, y: NodeId) -> bool {
-        self.bins.treat_alike(x, y)
-    }
-
     fn ran_out(&self) -> bool {
         self.budget.ran_out()
     }

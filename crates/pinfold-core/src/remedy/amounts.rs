@@ -113,9 +113,11 @@ fn single(slot: &Slot, amounts: &[u64]) -> Vec<Vec<RequestChange>> {
 fn together(ledger: &Ledger, cpus: &[&Slot]) -> Vec<Vec<RequestChange>> {
     let largest = cpus.iter().map(|slot| slot.change.from).max().unwrap_or(0);
     let all = ledger.rules().topology().all().len() as u64;
-    let per_core = match ledger.rules().full_cores_only() {
-        true => (ledger.rules().topology().cpus_per_core() as u64).max(1),
-        false => 1,
+    let per_core = match ledger.rules().cpu_options() {
+        Some(options) if options.full_pcpus_only => {
+            (ledger.rules().topology().cpus_per_core() as u64).max(1)
+        }
+        _ => 1,
     };
     let mut vectors: Vec<Vec<RequestChange>> = Vec::new();
     for part in (1..=largest.saturating_sub(1).min(all)).rev() {

@@ -4,7 +4,7 @@ use super::{Alteration, RemedyScope, RemedySize, RequestChange};
 use crate::decision::ResourceManager;
 use crate::demand::{self, PodDemand};
 use crate::ledger::Ledger;
-use crate::name::ResourceName;
+use crate::name::{ContainerName, ResourceName};
 use crate::pod::{Container, Pod, ResourceList};
 use crate::quantity::Quantity;
 
@@ -25,122 +25,81 @@ pub(super) struct Slot {
 impl Slot {
     /// All amounts of a pod that a manager of this ledger allocates, in the order of the pod.
     pub(super) fn all(ledger: &Ledger, pod: &Pod) -> Vec<Slot> {
-        let mut slots = Vec::new();
         let demand = PodDemand::new(pod, ledger.rules().pod_level());
         let guaranteed = demand.is_guaranteed() && !demand.is_ignored();
         let has_cpus = guaranteed && ledger.rules().has_exclusive_cpus();
         let has_memory = guaranteed && !ledger.state().memory().nodes().is_empty();
+        // CPUs and memory of one container, or of the pod as a whole.
+        let managed = |container: Option<&Container>| {
+            let (cpus, memory) = match container {
+                Some(container) => (
+                    demand.container_cpus(container),
+                    demand.container_memory(container),
+                ),
+                None => (demand.pod_cpus(), demand.pod_memory()),
+            };
+            let cpus = has_cpus.then(|| ("cpu".into(), ResourceManager::Cpu, cpus as u64));
+            let memory = memory.ok().filter(|_| has_memory).into_iter().flatten();
+            let memory = memory.map(|(resource, bytes)| (resource, ResourceManager::Memory, bytes));
+            cpus.into_iter().chain(memory)
+        };
+        let mut slots = Vec::new();
         if demand.is_managed_as_whole() {
-            let parts = Pod {
+            let containers = Pod {
                 pod_requests: None,
                 pod_limits: None,
                 ..pod.clone()
             };
-            let parts = &demand::effective_requests(&parts);
-            if has_cpus {
-                let cpus = demand.pod_cpus() as u64;
-                slots.extend(Slot::of_pod(
-                    parts,
-                    "cpu".into(),
-                    ResourceManager::Cpu,
-                    cpus,
-                ));
-            }
-            if has_memory {
-                for (resource, bytes) in demand.pod_memory().unwrap_or_default() {
-                    slots.extend(Slot::of_pod(
-                        parts,
-                        resource,
-                        ResourceManager::Memory,
-                        bytes,
-                    ));
-                }
+            let covered = demand::effective_requests(&containers);
+            for (resource, manager, from) in managed(None) {
+                let least = covered.get(&resource).map_or(0, Quantity::value);
+                slots.extend(Slot::of(None, resource, manager, from, Some(least)));
             }
         }
         for container in pod.all_containers() {
-            if has_cpus {
-                let cpus = demand.container_cpus(container) as u64;
-                slots.extend(Slot::of(
-                    container,
-                    "cpu".into(),
-                    ResourceManager::Cpu,
-                    cpus,
-                ));
-            }
-            if has_memory {
-                let requested = demand.container_memory(container).unwrap_or_default();
-                for (resource, bytes) in requested {
-                    slots.extend(Slot::of(
-                        container,
-                        resource,
-                        ResourceManager::Memory,
-                        bytes,
-                    ));
-                }
-            }
-            for (resource, amount) in &container.limits {
-                if ledger.state().pool().devices(resource).is_some() {
-                    let count = u64::try_from(amount.value()).unwrap_or(0);
-                    slots.extend(Slot::of(
-                        container,
-                        resource.clone(),
-                        ResourceManager::Device,
-                        count,
-                    ));
-                }
+            let pool = ledger.state().pool();
+            let devices = container.limits.iter();
+            let devices = devices.filter(|(resource, _)| pool.devices(resource).is_some());
+            let devices = devices.map(|(resource, amount)| {
+                let count = u64::try_from(amount.value()).unwrap_or(0);
+                (resource.clone(), ResourceManager::Device, count)
+            });
+            for (resource, manager, from) in managed(Some(container)).chain(devices) {
+                let name = Some(container.name.clone());
+                slots.extend(Slot::of(name, resource, manager, from, None));
             }
         }
         slots
     }
 
+    /// `covered` is what the containers request of a pod-level amount, which must not be smaller.
     fn of(
-        container: &Container,
+        container: Option<ContainerName>,
         resource: ResourceName,
         manager: ResourceManager,
         from: u64,
+        covered: Option<i64>,
     ) -> Option<Slot> {
-        let name = Some(container.name.clone());
-        let (grain, least) = match manager {
-            ResourceManager::Cpu => (1, 1),
-            ResourceManager::Memory if resource.as_str() == "memory" => (MIB, MIB),
-            ResourceManager::Memory => (page_size(&resource), 0),
-            ResourceManager::Device => (1, 0),
+        let is_memory = resource.as_str() == "memory";
+        let grain = match manager {
+            ResourceManager::Memory if is_memory => MIB,
+            ResourceManager::Memory => page_size(&resource),
+            ResourceManager::Cpu | ResourceManager::Device => 1,
+        };
+        let least = match covered {
+            Some(covered) => u64::try_from(covered).unwrap_or(0).max(grain),
+            None if is_memory || manager == ResourceManager::Cpu => grain,
+            None => 0,
         };
         (from > 0).then_some(Slot {
             change: RequestChange {
-                container: name,
+                container,
                 resource,
                 manager,
                 from,
                 to: from,
             },
             least,
-            grain,
-        })
-    }
-
-    /// A pod-level amount: it must still cover what the containers request, `parts`.
-    fn of_pod(
-        parts: &ResourceList,
-        resource: ResourceName,
-        manager: ResourceManager,
-        from: u64,
-    ) -> Option<Slot> {
-        let covered = parts.get(&resource).map_or(0, Quantity::value);
-        let grain = match manager {
-            ResourceManager::Memory if resource.as_str() == "memory" => MIB,
-            ResourceManager::Memory => page_size(&resource),
-            ResourceManager::Cpu | ResourceManager::Device => 1,
-        };
-        (from > 0).then(|| Slot {
-            change: RequestChange {
-                container: None,
-                resource,
-                manager,
-                from,
-                to: from,
-            },
-            least: u64::try_from(covered).unwrap_or(0).max(grain),
             grain,
         })
     }

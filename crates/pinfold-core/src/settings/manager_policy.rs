@@ -1,8 +1,5 @@
 //! The policies of the CPU manager and of the memory manager.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::policy::UnknownPolicy;
@@ -30,60 +27,16 @@ pub enum MemoryManagerPolicy {
     BestEffort,
 }
 
-impl CpuManagerPolicy {
-    /// The name in a kubelet configuration and in the state file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            CpuManagerPolicy::None => "none",
-            CpuManagerPolicy::Static => "static",
-        }
-    }
-}
+configured_names!(CpuManagerPolicy, UnknownPolicy {
+    None = "none",
+    Static = "static",
+});
 
-impl MemoryManagerPolicy {
-    /// The name in a kubelet configuration and in the state file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            MemoryManagerPolicy::None => "None",
-            MemoryManagerPolicy::Static => "Static",
-            MemoryManagerPolicy::BestEffort => "BestEffort",
-        }
-    }
-}
-
-impl fmt::Display for CpuManagerPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for MemoryManagerPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for CpuManagerPolicy {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let mut all = [Self::None, Self::Static].into_iter();
-        let found = all.find(|policy| policy.name() == name);
-        found.ok_or_else(|| UnknownPolicy { name: name.into() })
-    }
-}
-
-impl FromStr for MemoryManagerPolicy {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let mut all = [Self::None, Self::Static, Self::BestEffort].into_iter();
-        let found = all.find(|policy| policy.name() == name);
-        found.ok_or_else(|| UnknownPolicy { name: name.into() })
-    }
-}
+configured_names!(MemoryManagerPolicy, UnknownPolicy {
+    None = "None",
+    Static = "Static",
+    BestEffort = "BestEffort",
+});
 
 #[cfg(test)]
 mod tests {

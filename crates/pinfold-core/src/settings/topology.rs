@@ -1,8 +1,6 @@
 //! The topology manager's scope and options. Mirrors `NewPolicyOptions`.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,36 +25,10 @@ pub struct UnknownScope {
     pub name: String,
 }
 
-impl TopologyScope {
-    /// The name in a kubelet configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            TopologyScope::Container => "container",
-            TopologyScope::Pod => "pod",
-        }
-    }
-}
-
-impl fmt::Display for TopologyScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for TopologyScope {
-    type Err = UnknownScope;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScope> {
-        match name {
-            "container" => Ok(TopologyScope::Container),
-            "pod" => Ok(TopologyScope::Pod),
-            _ => Err(UnknownScope {
-                name: name.to_owned(),
-            }),
-        }
-    }
-}
+configured_names!(TopologyScope, UnknownScope {
+    Container = "container",
+    Pod = "pod",
+});
 
 /// The options of the topology manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

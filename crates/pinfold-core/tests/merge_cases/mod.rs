@@ -31,6 +31,17 @@ pub use adversarial::adversarial;
 pub use machines::{Load, machine_case};
 pub use random::{Recipe, case};
 
+/// The same number of steps for every search. 1 makes every search fall back.
+pub fn budgets(steps: u32) -> Budgets {
+    Budgets {
+        width: steps,
+        preferred: steps,
+        choices: steps,
+        reach: steps,
+        closest: steps,
+    }
+}
+
 /// A small random number generator; the same seed gives the same case everywhere.
 #[derive(Clone)]
 pub struct Random(pub u64);

@@ -1,5 +1,6 @@
 //! The kubelet's predicates, which it checks after its managers have admitted a pod.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use pinfold_cluster::koordinator::amounts::{Amounts, CPU, MEMORY};
@@ -95,6 +96,18 @@ impl fmt::Display for KubeletRejection {
     }
 }
 
+impl AdmissionRequest {
+    /// The rejection of a pod for another operating system than Linux, which kube-scheduler does not look at.
+    #[must_use]
+    pub fn unsupported_os(&self) -> Option<KubeletRejection> {
+        let is_other = |os: &Option<String>| os.as_deref().is_some_and(|os| os != LINUX);
+        if is_other(&self.os_label) {
+            return Some(KubeletRejection::OsLabel);
+        }
+        is_other(&self.constraints.os).then_some(KubeletRejection::OsField)
+    }
+}
+
 impl AdmissionNode {
     /// Whether the kubelet's predicates admit a pod that its managers admitted. `allocated` are the devices that all
     /// pods hold, this one included, if it holds any: of each device the node has at least as many as are allocated.
@@ -106,11 +119,8 @@ impl AdmissionNode {
         pod: &AdmissionRequest,
         allocated: &Amounts,
     ) -> Result<(), KubeletRejection> {
-        if pod.os_label.as_deref().is_some_and(|os| os != LINUX) {
-            return Err(KubeletRejection::OsLabel);
-        }
-        if pod.constraints.os.as_deref().is_some_and(|os| os != LINUX) {
-            return Err(KubeletRejection::OsField);
+        if let Some(rejection) = pod.unsupported_os() {
+            return Err(rejection);
         }
         let constraint = self.violated_constraint(pod);
         let short = self.out_of(pod, allocated);
@@ -126,13 +136,17 @@ impl AdmissionNode {
 
     /// The first resource that is short, in the order in which the kubelet compares them.
     fn out_of(&self, pod: &AdmissionRequest, allocated: &Amounts) -> Option<KubeletRejection> {
-        let unlisted = self.unlisted(pod);
-        let mut capacity = self.allocatable.clone();
+        let mut capacity = Cow::Borrowed(&self.allocatable);
         for (name, amount) in allocated.iter() {
-            capacity.set(name, amount.max(capacity.get(name.as_str())));
+            let amount = amount.max(capacity.get(name.as_str()));
+            capacity.to_mut().set(name, amount);
         }
         let requests = self.known_requests(pod);
         let short = shortages(&requests, &self.used, &capacity);
+        if short.is_empty() {
+            return None;
+        }
+        let unlisted = self.unlisted(pod);
         let mut short: Vec<Shortage> = short.into_vec();
         short.retain(|short| !unlisted.contains(&short.resource));
         short.sort_by_key(|short| match short.resource.as_str() {

@@ -81,7 +81,7 @@ impl KubeletReport {
         let totals = device_totals(allocatable, used);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();
-            return Replica::with_cache(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
+            return Replica::of(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
         };
         let mut topology = self.topology.clone();
         let held = state.without(&mut topology, is_gone);
@@ -89,6 +89,6 @@ impl KubeletReport {
             held,
             ..known.clone()
         });
-        Replica::with_cache(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+        Replica::of(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
     }
 }

@@ -354,7 +354,7 @@ pub(super) fn pod(
             .get("priority")
             .and_then(|priority| priority.small_integer("a priority", report)),
         overhead: overhead(spec, report),
-        constraints: Arc::new(PodConstraints::of_spec(spec, document)),
+        constraints: Arc::new(PodConstraints::of_spec(spec, document, report)),
         owner,
         at: document.at(),
     })

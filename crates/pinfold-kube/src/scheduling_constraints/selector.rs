@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::unsupported;
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
+
+/// The operators of a requirement.
+const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
 /// The nodes that a pod selects; all nodes if it selects none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,9 +139,15 @@ impl Requirement {
     }
 
     pub(super) fn read(field: &FieldRef<'_>, report: &mut DiagnosticReport) -> Self {
+        let operator = text(field, "operator", report);
+        if let Some(field) = field.get("operator")
+            && !OPERATORS.contains(&operator.as_str())
+        {
+            field.rejected(unsupported(&operator, &OPERATORS.join(", ")), report);
+        }
         Self {
             key: text(field, "key", report),
-            operator: text(field, "operator", report),
+            operator,
             values: (field.get_list("values", "a list", report).iter())
                 .filter_map(|value| value.text("text", report))
                 .map(str::to_owned)

@@ -5,9 +5,15 @@ fn documents(text: &str) -> Vec<Document> {
     manifest::read("test", text.as_bytes()).expect("objects")
 }
 
+fn constraints(text: &str) -> PodConstraints {
+    let document = &documents(text)[0];
+    let spec = document.root().get("spec").expect("a spec");
+    PodConstraints::of_spec(&spec, document, &mut DiagnosticReport::new("test"))
+}
+
 fn pod(spec: &str) -> PodConstraints {
     let text = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}");
-    PodConstraints::read(&documents(&text)[0])
+    constraints(&text)
 }
 
 fn node(spec: &str) -> NodeConstraints {
@@ -118,28 +124,13 @@ status:
   phase: Failed
   conditions: [{type: PodScheduled, status: 'False', message: 0/1 nodes are available}]
 ";
-    let terms = PodConstraints::read(&documents(text)[0]);
+    let terms = constraints(text);
     assert!(terms.finished && terms.terminating && terms.immovable);
     assert_eq!(
         terms.scheduler_message.as_deref(),
         Some("0/1 nodes are available")
     );
     assert_eq!(terms.unchecked_fields, ["volume claims"]);
-}
-
-#[test]
-fn pod_templates_are_read_at_the_path_of_their_kind() {
-    for text in [
-        "{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {nodeSelector: {zone: b}}}}}",
-        "{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {template: {spec: {nodeSelector: {zone: b}}}}}}}",
-    ] {
-        let terms = PodConstraints::read(&documents(text)[0]);
-        assert_eq!(
-            mismatch(&node("{}"), &terms),
-            Some(NodeMismatch::NotSelected),
-            "{text}"
-        );
-    }
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct NodeEntry {
     pub dialect: ReportedDialect,
     /// Whether the report is stale: it lacks a pod that it should list by now, or there are uncertain placements.
     pub stale: bool,
+    /// Whether the report lacks a pod that it should list by now.
+    pub overdue: bool,
     /// Whether the report lacks pods with an assignment.
     pub has_unreported: bool,
     /// When the last pod of the node was deleted, while further deletions are expected.
@@ -52,6 +54,13 @@ pub struct NodeEntry {
 }
 
 impl NodeEntry {
+    /// Whether the label of the node sets its dialect.
+    #[must_use]
+    pub fn has_dialect_label(&self) -> bool {
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.dialect_label.is_some())
+    }
+
     /// Whether the report lists this pod; `None` without a report, or if the report does not list pods.
     #[must_use]
     pub fn lists(&self, pod: &PodUid) -> Option<bool> {

@@ -4,9 +4,16 @@
 //! A kubelet admits pods one by one, and where it places a pod depends on the pods that are there at that moment. If a
 //! pod is deleted before the kubelet has admitted the pods that are bound to the node but not reported yet, they are
 //! placed elsewhere than predicted, and the last of them may find its place taken. The order cannot be predicted. So
-//! while a node has unreported pods, a further pod is reserved there only if a single NUMA node has room for all of
-//! them together: wherever the others are placed, and whichever pods are deleted, that NUMA node has room for it.
-//! Otherwise the node is rejected until its next report.
+//! while a node has unreported pods, a further pod is reserved there only if there is room for it wherever they are:
+//!
+//! - Let *d* be the largest demand of them all, resource by resource, and a *slot* room for *d* on one NUMA node. A
+//!   container takes at most one slot, wherever it is placed, and deletions only add slots. So if there are at least as
+//!   many slots as containers, unreported ones and those of the new pod, there is one left for each.
+//! - A pod that is wider than a NUMA node takes several slots. While one is unreported, a single NUMA node must have
+//!   room for all unreported pods and the new one together.
+//!
+//! Otherwise the node is rejected until its next report. Kubelets with the policies `none` and `best-effort` and without
+//! the memory manager reject a pod only if the node has not enough in sum: there every order ends the same way.
 //!
 //! A pod of several containers can be rejected for the same reason without any unreported pod, because the kubelet
 //! admits its containers one by one: a deletion can move the first container to where the second one had room. Deletions
@@ -20,6 +27,7 @@ use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::name::{NodeName, ResourceName};
+use pinfold_core::policy::TopologyPolicy;
 
 use super::Cache;
 use super::node::NodeEntry;
@@ -34,16 +42,17 @@ pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct MaxDemand {
     /// The sum over all its containers, init containers included.
     sum: BTreeMap<ResourceName, i64>,
-    /// Whether it has several containers, which a kubelet admits one by one.
-    has_several_containers: bool,
+    /// The number of its containers, which a kubelet admits one by one.
+    containers: u64,
 }
 
 impl MaxDemand {
     /// The demand of a pod, with the CPUs of each container rounded up.
     pub(crate) fn of(info: &PodInfo) -> Self {
         let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
-        let has_several_containers = info.request.pod().all_containers().nth(1).is_some();
+        let mut containers = 0;
         for container in info.request.pod().all_containers() {
+            containers += 1;
             for (name, amount) in &container.requests {
                 let sum = all.entry(name.clone()).or_default();
                 *sum = sum.saturating_add(amount.value());
@@ -60,24 +69,45 @@ impl MaxDemand {
         }
         Self {
             sum: all,
-            has_several_containers,
+            containers,
         }
     }
 }
 
-/// What each NUMA node has left if all unreported pods are placed on it.
+/// The room that a node has for further pods, wherever its unreported pods are placed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Headroom {
     /// Resources that any NUMA node has.
     numa_resources: BTreeSet<ResourceName>,
-    /// What is left of them on each NUMA node whose memory is not grouped with another one's.
-    left: Vec<BTreeMap<ResourceName, i64>>,
+    /// The NUMA nodes whose memory is not grouped with another one's.
+    nodes: Vec<NumaRoom>,
+    /// The largest demand of the unreported pods, resource by resource.
+    largest: BTreeMap<ResourceName, i64>,
+    /// The number of their containers.
+    containers: u64,
+    /// Whether one of them is wider than a NUMA node.
+    has_wide: bool,
+}
+
+/// The resources of one NUMA node.
+#[derive(Clone, Debug, Default)]
+struct NumaRoom {
+    /// What it has in all.
+    total: BTreeMap<ResourceName, i64>,
+    /// What is free without the unreported pods.
+    free: BTreeMap<ResourceName, i64>,
+    /// What is left if all unreported pods are placed here.
+    left: BTreeMap<ResourceName, i64>,
 }
 
 impl Headroom {
-    /// The headroom of a node without unreported pods.
-    pub(super) fn of(ledger: &Ledger) -> Self {
+    /// The headroom of a node without unreported pods; `None` if the order of admissions does not matter there.
+    pub(super) fn of(ledger: &Ledger) -> Option<Self> {
         let has_memory = !ledger.state().memory().nodes().is_empty();
+        let policy = ledger.rules().settings().topology_policy;
+        if !has_memory && matches!(policy, TopologyPolicy::None | TopologyPolicy::BestEffort) {
+            return None;
+        }
         // Without the memory manager, memory and hugepages are not assigned per NUMA node.
         let is_assigned = |name: &ResourceName| {
             let name = name.as_str();
@@ -85,37 +115,74 @@ impl Headroom {
         };
         let mut headroom = Self::default();
         for zone in NodeTopology::of(ledger).zones {
-            let rows = zone.resources.into_iter();
-            let rows = rows.filter(|row| is_assigned(&row.name));
-            let left: BTreeMap<ResourceName, i64> =
-                rows.map(|row| (row.name, row.available.value())).collect();
-            headroom.numa_resources.extend(left.keys().cloned());
+            let mut room = NumaRoom::default();
+            for row in zone.resources {
+                if is_assigned(&row.name) {
+                    headroom.numa_resources.insert(row.name.clone());
+                    let (total, free) = (row.allocatable.value(), row.available.value());
+                    room.total.insert(row.name.clone(), total);
+                    room.free.insert(row.name, free);
+                }
+            }
+            room.left.clone_from(&room.free);
             let group = zone.attributes.iter().find(|own| own.name == MEMORY_GROUP);
             if group.is_none_or(|group| !group.value.contains(',')) {
-                headroom.left.push(left);
+                headroom.nodes.push(room);
             }
         }
-        headroom
+        Some(headroom)
     }
 
-    /// Subtracts the demand of an unreported pod from every NUMA node: it may be placed on any of them.
+    /// Counts an unreported pod.
     pub(super) fn take(&mut self, demand: &MaxDemand) {
-        for node in &mut self.left {
-            for (name, left) in node {
+        self.has_wide |= !self.nodes.iter().any(|node| self.fits(demand, &node.total));
+        self.containers = self.containers.saturating_add(demand.containers);
+        for (name, amount) in &demand.sum {
+            let largest = self.largest.entry(name.clone()).or_default();
+            *largest = (*amount).max(*largest);
+        }
+        for node in &mut self.nodes {
+            for (name, left) in &mut node.left {
                 let requested = demand.sum.get(name).copied().unwrap_or(0);
                 *left = left.saturating_sub(requested);
             }
         }
     }
 
-    /// Whether a single NUMA node has room for the demand. Resources that no NUMA node has are ignored.
+    /// Whether there is room for the demand wherever the unreported pods are.
     fn has_room_for(&self, demand: &MaxDemand) -> bool {
-        let mut nodes = self.left.iter();
-        nodes.any(|node| {
-            let requested = demand.sum.iter();
-            let mut requested = requested.filter(|(name, _)| self.numa_resources.contains(*name));
-            requested.all(|(name, amount)| node.get(name).is_some_and(|left| left >= amount))
-        })
+        if self.nodes.iter().any(|node| self.fits(demand, &node.left)) {
+            return true;
+        }
+        let is_wide = || !self.nodes.iter().any(|node| self.fits(demand, &node.total));
+        if self.has_wide || is_wide() {
+            return false;
+        }
+        let slots = self.nodes.iter().map(|node| self.slots(demand, node));
+        let slots = slots.fold(0, u64::saturating_add);
+        slots >= self.containers.saturating_add(demand.containers.max(1))
+    }
+
+    /// Whether the amounts suffice for the demand. Resources that no NUMA node has are ignored.
+    fn fits(&self, demand: &MaxDemand, amounts: &BTreeMap<ResourceName, i64>) -> bool {
+        let requested = demand.sum.iter();
+        let mut requested = requested.filter(|(name, _)| self.numa_resources.contains(*name));
+        requested.all(|(name, amount)| amounts.get(name).is_some_and(|own| own >= amount))
+    }
+
+    /// How often the largest demand, the new one included, fits on a NUMA node.
+    fn slots(&self, demand: &MaxDemand, node: &NumaRoom) -> u64 {
+        let largest = |name: &ResourceName| {
+            let (own, new) = (self.largest.get(name), demand.sum.get(name));
+            own.max(new).copied().unwrap_or(0)
+        };
+        let numa = self.numa_resources.iter();
+        let slots = numa.filter_map(|name| {
+            let largest = largest(name);
+            let free = node.free.get(name).copied().unwrap_or(0).max(0);
+            (largest > 0).then(|| u64::try_from(free / largest).unwrap_or(0))
+        });
+        slots.min().unwrap_or(u64::MAX)
     }
 }
 
@@ -124,7 +191,7 @@ impl NodeEntry {
     /// not list pods, of which the headroom is unknown.
     pub(crate) fn has_headroom_for(&self, demand: &MaxDemand) -> bool {
         let is_needed =
-            self.has_unreported || (demand.has_several_containers && self.last_deletion.is_some());
+            self.has_unreported || (demand.containers > 1 && self.last_deletion.is_some());
         let headroom = self.headroom.as_ref().filter(|_| is_needed);
         headroom.is_none_or(|headroom| headroom.has_room_for(demand))
     }

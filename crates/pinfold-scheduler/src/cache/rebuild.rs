@@ -1,12 +1,13 @@
 //! Builds the [`ClusterNode`] of a node from its Node object, its reports and its pods.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::koordinator::ledger::Allocation;
 use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
-use pinfold_cluster::{Cluster, ClusterNode, PODS};
+use pinfold_cluster::{Cluster, ClusterNode, Evaluation, NodeRejection, PODS};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{NodeName, PodUid};
 
@@ -27,9 +28,22 @@ struct BuiltNode {
 }
 
 impl Cache {
+    /// Applies many changes and rebuilds each node that they affect once.
+    pub(super) fn rebuild_once(&mut self, now: Instant, apply: impl FnOnce(&mut Self)) {
+        self.deferred = Some(BTreeSet::new());
+        apply(self);
+        for name in self.deferred.take().unwrap_or_default() {
+            self.rebuild(&name, now);
+        }
+    }
+
     /// Builds a node again, after anything about it changed.
     pub(super) fn rebuild(&mut self, name: &NodeName, now: Instant) {
         self.changed.insert(name.clone());
+        if let Some(deferred) = &mut self.deferred {
+            deferred.insert(name.clone());
+            return;
+        }
         let Some(record) = self.nodes.get(name) else {
             self.cluster.remove_node(name);
             return;
@@ -92,19 +106,21 @@ impl Cache {
         placed.is_ok()
     }
 
-    /// Whether a pod would fit on a node without some of the node's pods.
-    pub(crate) fn fits_without(
+    /// Evaluates a pod on a node without some of the node's pods, and with others that it does not have yet.
+    pub(crate) fn evaluate_changed(
         &self,
-        name: &NodeName,
         info: &PodInfo,
+        name: &NodeName,
+        added: &[Arc<PodInfo>],
         without: &BTreeSet<PodUid>,
         now: Instant,
-    ) -> bool {
+    ) -> Evaluation {
+        const UNKNOWN: Evaluation = Evaluation::Rejected(NodeRejection::UnknownNode);
         let Some(record) = self.nodes.get(name) else {
-            return false;
+            return UNKNOWN;
         };
         let Some(node) = &record.node else {
-            return false;
+            return UNKNOWN;
         };
         let builder = NodeBuilder {
             cache: self,
@@ -114,7 +130,7 @@ impl Cache {
             now,
         };
         let Ok(built) = builder.build(record.dialect) else {
-            return false;
+            return UNKNOWN;
         };
         let mut trial = Cluster::new();
         trial.insert(name.clone(), built.node);
@@ -124,7 +140,14 @@ impl Cache {
                 let _ = trial.place_on(&pod.info.request, name);
             }
         }
-        trial.evaluate(&info.request, name).admits()
+        let is_there = |info: &PodInfo| {
+            let pod = self.pods.get(info.uid());
+            pod.is_some_and(|pod| pod.node.as_ref() == Some(name))
+        };
+        for other in added.iter().filter(|other| !is_there(other)) {
+            let _ = trial.place_on(&other.request, name);
+        }
+        trial.evaluate(&info.request, name)
     }
 }
 
@@ -189,7 +212,10 @@ impl NodeBuilder<'_> {
         Ok(BuiltNode {
             node: built,
             unreported,
-            headroom: lists_pods.then(|| Headroom::of(replica.ledger())),
+            headroom: match lists_pods {
+                true => Headroom::of(replica.ledger()),
+                false => None,
+            },
         })
     }
 

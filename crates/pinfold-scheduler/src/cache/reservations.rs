@@ -19,8 +19,6 @@ pub struct Reservation {
     pub node: NodeName,
     /// When the pod was reserved.
     pub since: Instant,
-    /// Whether the API server accepted the binding; only the watch event is missing.
-    pub bound: bool,
     /// Whether the result of the binding request is unknown. It may be retried, but only on the same node.
     pub unconfirmed: bool,
 }
@@ -49,7 +47,7 @@ pub enum ReserveError {
     )]
     NoHeadroom,
     /// The node rejects the pod.
-    #[error("{}", crate::extender::reason::of(.0))]
+    #[error("{}", crate::engine::reason::of(.0))]
     Rejected(NodeRejection),
 }
 
@@ -103,29 +101,8 @@ impl Cache {
                 return Err(ReserveError::Rejected(rejection));
             }
         };
-        let order = self.next_bind_order();
         let has_assignment = has_assignment(&placement);
-        let record = PodEntry {
-            info: info.clone(),
-            node: Some(node.clone()),
-            bind_order: order,
-            phase: PodPhase::Pending,
-            started: None,
-            has_assignment,
-        };
-        self.pods.insert(uid.clone(), record);
-        self.nodes
-            .entry(node.clone())
-            .or_default()
-            .pods
-            .insert(order, uid.clone());
-        let reservation = Reservation {
-            node: node.clone(),
-            since: now,
-            bound: false,
-            unconfirmed: false,
-        };
-        self.reservations.insert(uid.clone(), reservation);
+        self.insert_reservation(info, node, has_assignment, now);
         self.changed.insert(node.clone());
         if has_assignment {
             self.take_headroom(info, node);
@@ -144,24 +121,72 @@ impl Cache {
         })
     }
 
-    /// Marks a reservation as bound: the API server accepted the binding.
-    pub fn mark_bound(&mut self, pod: &PodUid) {
+    /// Marks a reservation whose binding request had an unknown result. Its timeout starts now.
+    pub fn mark_unconfirmed(&mut self, pod: &PodUid, now: Instant) {
         if let Some(reservation) = self.reservations.get_mut(pod) {
-            reservation.bound = true;
+            reservation.unconfirmed = true;
+            reservation.since = now;
         }
     }
 
-    /// Marks a reservation whose binding request had an unknown result.
-    pub fn mark_unconfirmed(&mut self, pod: &PodUid) {
-        if let Some(reservation) = self.reservations.get_mut(pod) {
+    /// Marks all reservations: the scheduler that made them is gone, and may have bound them.
+    pub fn mark_all_unconfirmed(&mut self, now: Instant) {
+        for reservation in self.reservations.values_mut() {
             reservation.unconfirmed = true;
+            reservation.since = now;
         }
+    }
+
+    /// Reserves a pod again that the scheduler holds, after this cache was built anew. The node is not asked: the pod
+    /// may be bound already. Does nothing if the pod is bound, deleted, or reserved.
+    pub fn restore_reservation(&mut self, info: &Arc<PodInfo>, node: &NodeName, now: Instant) {
+        let uid = info.uid();
+        if let Some(reservation) = self.reservations.get_mut(uid)
+            && reservation.node == *node
+        {
+            reservation.unconfirmed = false;
+            return;
+        }
+        let has_node = self.pods.get(uid).is_some_and(|pod| pod.node.is_some());
+        if has_node || self.deleted.contains_key(uid) {
+            return;
+        }
+        self.insert_reservation(info, node, false, now);
+        self.rebuild(node, now);
+    }
+
+    /// Adds a reserved pod to its node.
+    fn insert_reservation(
+        &mut self,
+        info: &Arc<PodInfo>,
+        node: &NodeName,
+        has_assignment: bool,
+        now: Instant,
+    ) {
+        let (uid, order) = (info.uid(), self.next_bind_order());
+        let record = PodEntry {
+            info: info.clone(),
+            node: Some(node.clone()),
+            bind_order: order,
+            phase: PodPhase::Pending,
+            started: None,
+            has_assignment,
+        };
+        self.pods.insert(uid.clone(), record);
+        let record = self.nodes.entry(node.clone()).or_default();
+        record.pods.insert(order, uid.clone());
+        let reservation = Reservation {
+            node: node.clone(),
+            since: now,
+            unconfirmed: false,
+        };
+        self.reservations.insert(uid.clone(), reservation);
     }
 
     /// The node of a reservation whose binding request had an unknown result.
     pub(crate) fn unconfirmed_node(&self, pod: &PodUid) -> Option<&NodeName> {
         let reservation = self.reservations.get(pod)?;
-        (reservation.unconfirmed && !reservation.bound).then_some(&reservation.node)
+        reservation.unconfirmed.then_some(&reservation.node)
     }
 
     /// Releases a reservation whose binding failed. Does nothing if a watch event has shown the binding.
@@ -197,22 +222,22 @@ impl Cache {
         self.changed.insert(node.clone());
         // The kubelet never sees a pod that was not bound: later pods are placed again without it, and its headroom is
         // released. A pod that the report counts can only be removed by building the node again.
-        let replay = cause == RemovalCause::NeverBound;
+        let replay = cause == RemovalCause::NeverBound || self.deferred.is_some();
         match replay || self.cluster.remove(pod).is_none() {
             true => self.rebuild(node, now),
             false => self.update_staleness(node, now),
         }
     }
 
-    /// Releases reservations whose binding no watch event showed in time. One that the API server accepted stays until
-    /// its watch event. For one with an unknown result it must be certain that the binding did not happen: watch events
+    /// Releases reservations with an unknown result whose binding no watch event showed in time. All others stay until
+    /// their watch event or until they are released. It must be certain that the binding did not happen: watch events
     /// arrive in order, so a pod event must have arrived after the timeout.
     pub(super) fn expire_reservations(&mut self, now: Instant) {
         let timeout = self.policy.reports.binding_timeout;
         let last_event = self.last_pod_event;
         let late = self.reservations.iter().filter(|(_, reservation)| {
             let end = reservation.since.checked_add(timeout);
-            !reservation.bound && end.is_some_and(|end| now >= end && last_event >= Some(end))
+            reservation.unconfirmed && end.is_some_and(|end| now >= end && last_event >= Some(end))
         });
         let late: Vec<PodUid> = late.map(|(pod, _)| pod.clone()).collect();
         for pod in late {

@@ -78,10 +78,12 @@ impl Cache {
         record.has_unreported = has_unreported;
         let stale = overdue || !uncertain.is_empty();
         record.uncertain = uncertain;
-        if record.stale != stale {
+        let becomes_overdue = overdue && !record.overdue;
+        if record.stale != stale || record.overdue != overdue {
             record.stale = stale;
+            record.overdue = overdue;
             self.changed.insert(name.clone());
-            if overdue {
+            if becomes_overdue {
                 let message = "the report lacks running pods: is the agent of the node working?";
                 self.report_problem(ProblemKind::StaleReport, name.as_str(), message);
             }

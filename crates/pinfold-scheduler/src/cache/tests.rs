@@ -1,7 +1,10 @@
 //! Tests of the cache with ledgers that act as the kubelets of the nodes.
 
+mod headroom;
 mod histories;
 mod node;
+mod requeue;
+mod reservations;
 mod rules;
 
 use std::time::{Duration, Instant};
@@ -10,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::pod_info::{self, ObservedPod};
 use super::{Cache, CachePolicy};
-use crate::config::ExtenderConfig;
+use crate::config::EngineConfig;
 
 fn policy() -> CachePolicy {
-    let config = ExtenderConfig::default();
+    let config = EngineConfig::default();
     CachePolicy {
         nodes: config.nodes,
         reports: config.reports,

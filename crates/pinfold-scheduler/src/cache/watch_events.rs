@@ -96,6 +96,7 @@ impl Cache {
         // The pod's annotation or the node's report has its assignment: rebuild the node from that.
         if record.dialect == ReportedDialect::Koordinator
             || listed
+            || self.deferred.is_some()
             || self.cluster.node(node).is_none()
         {
             return self.rebuild(node, now);
@@ -134,7 +135,7 @@ impl Cache {
             reason: "NodeWillReject".to_owned(),
             message: format!(
                 "bound to node {node} by another scheduler, but the node will reject the pod: {}",
-                crate::extender::reason::of(rejection)
+                crate::engine::reason::of(rejection)
             ),
         });
     }
@@ -208,12 +209,14 @@ impl Cache {
             })
             .cloned()
             .collect();
-        for uid in deleted {
-            self.delete_pod(&uid, now);
-        }
-        for pod in all {
-            self.apply_pod(pod, now);
-        }
+        self.rebuild_once(now, |cache| {
+            for uid in deleted {
+                cache.delete_pod(&uid, now);
+            }
+            for pod in all {
+                cache.apply_pod(pod, now);
+            }
+        });
         self.pods_listed_at = Some(list_started);
         self.listed.pods = true;
         // Pods that only a report lists are known to be deleted now: rebuild their nodes without them.
@@ -250,7 +253,9 @@ impl Cache {
                 && own.dialect_label == node.dialect_label
                 && own.koordinator == node.koordinator
         });
-        record.node = Some(node);
+        if record.node.replace(node).is_none() {
+            self.names = None;
+        }
         if !same {
             self.rebuild(&name, now);
         }
@@ -260,6 +265,7 @@ impl Cache {
     pub fn delete_node(&mut self, name: &NodeName, now: Instant) {
         if let Some(record) = self.nodes.get_mut(name) {
             record.node = None;
+            self.names = None;
         }
         self.rebuild(name, now);
         self.remove_if_empty(name);

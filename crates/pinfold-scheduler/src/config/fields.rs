@@ -6,17 +6,10 @@ use pinfold_daemon::fields;
 /// Every field.
 #[rustfmt::skip]
 pub const FIELDS: &[ConfigField] = fields! {
-    "listen" = "127.0.0.1:9465": "address of the extender",
-    "tls.certificate" = "none": "PEM file with the certificate chain; `none` for plain HTTP",
-    "tls.key" = "none": "PEM file with the private key",
-    "tls.clientCA" = "none": "PEM file with the client CA: only clients with a certificate of it are served; `none` to serve all clients",
+    "socket" = "/run/pinfold/scheduler/engine.sock": "unix socket for the plugin of kube-scheduler; its folder is created with mode 0700",
     "metrics.listen" = "127.0.0.1:9466": "address of `/metrics`, `/healthz` and `/readyz`; `none` to serve none of them",
     "kubernetes.kubeconfig" = "inCluster": "a kubeconfig file, or `inCluster` for the service account of the pod",
-    "leader.elect" = "true": "whether several extenders run and elect a leader",
-    "leader.namespace" = "pinfold-system": "namespace of the lease",
-    "leader.name" = "pinfold-scheduler": "name of the lease",
-    "leader.identity" = "null": "identity in the lease; the host name by default",
-    "nodes.withoutReport" = "pass": "whether nodes without a report `pass` or `reject` pods with NUMA needs",
+    "nodes.withoutReport" = "reject": "whether nodes without a report `pass` or `reject` pods with NUMA needs; nodes with the label `pinfold.dev/dialect: unknown` pass",
     "nodes.staleReport" = "reject": "the same for nodes with a stale report, and for nodes without headroom beside their unreported pods",
     "nodes.incompleteReport" = "reject": "the same for nodes whose report does not show how their kubelet would decide",
     "reports.staleAfter" = "60s": "a report that lacks a pod this long after the pod started is stale",

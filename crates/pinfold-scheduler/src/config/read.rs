@@ -1,40 +1,19 @@
 //! Parsing of the configuration. Every error is reported with its position, so that one run shows them all.
 
 use pinfold_daemon::config::read::{
-    Choices, access, boolean, duration, listen_address, one_of, path_or_none, section,
+    Choices, access, duration, listen_address, one_of, path, section,
 };
 use pinfold_daemon::config::section_fields;
 use pinfold_kube::diagnostic::DiagnosticReport;
 use pinfold_kube::manifest::field::FieldRef;
 
-use super::{Access, ExtenderConfig, FIELDS, Fallback};
+use super::{Access, EngineConfig, FIELDS, Fallback};
 use crate::weights::Prefer;
 
-pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> ExtenderConfig {
-    let mut config = ExtenderConfig::default();
+pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> EngineConfig {
+    let mut config = EngineConfig::default();
     whole.reject_unknown(&section_fields(FIELDS, ""), report);
-    let mut address = Some(config.listen);
-    listen_address(whole, "listen", &mut address, report);
-    match address {
-        Some(address) => config.listen = address,
-        None => {
-            if let Some(field) = whole.get("listen") {
-                field.unexpected("an address with a port", report);
-            }
-        }
-    }
-    if let Some(section) = section(whole, FIELDS, "tls", report) {
-        let tls = &mut config.tls;
-        path_or_none(&section, "certificate", &mut tls.certificate, report);
-        path_or_none(&section, "key", &mut tls.key, report);
-        path_or_none(&section, "clientCA", &mut tls.client_ca, report);
-        if tls.certificate.is_some() != tls.key.is_some() {
-            section.unexpected("both certificate and key, or neither", report);
-        }
-        if tls.client_ca.is_some() && tls.certificate.is_none() {
-            section.unexpected("a certificate, which a client CA requires", report);
-        }
-    }
+    path(whole, "socket", &mut config.socket, report);
     if let Some(section) = section(whole, FIELDS, "metrics", report) {
         listen_address(&section, "listen", &mut config.metrics.listen, report);
     }
@@ -43,15 +22,6 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Ext
         if config.kubernetes.kubeconfig == Access::None {
             section.unexpected("a kubeconfig file, or inCluster", report);
         }
-    }
-    if let Some(section) = section(whole, FIELDS, "leader", report) {
-        let leader = &mut config.leader;
-        boolean(&section, "elect", &mut leader.elect, report);
-        name(&section, "namespace", &mut leader.namespace, report);
-        name(&section, "name", &mut leader.name, report);
-        let mut identity = String::new();
-        name(&section, "identity", &mut identity, report);
-        leader.identity = (!identity.is_empty()).then_some(identity);
     }
     if let Some(section) = section(whole, FIELDS, "nodes", report) {
         let nodes = &mut config.nodes;
@@ -107,22 +77,6 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Ext
 
 const FALLBACKS: Choices<Fallback> = &[("pass", Fallback::Pass), ("reject", Fallback::Reject)];
 const PREFER: Choices<Prefer> = &[("pack", Prefer::Pack), ("spread", Prefer::Spread)];
-
-/// Parses a field that is the name of an object.
-fn name(section: &FieldRef<'_>, key: &str, into: &mut String, report: &mut DiagnosticReport) {
-    const WHAT: &str = "a name of lower case letters, digits, hyphens and dots";
-    let Some(field) = section.get(key) else {
-        return;
-    };
-    let Some(text) = field.text(WHAT, report) else {
-        return;
-    };
-    let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
-    match !text.is_empty() && text.len() <= 253 && text.bytes().all(is_plain) {
-        true => text.clone_into(into),
-        false => field.unexpected(WHAT, report),
-    }
-}
 
 /// Parses a weight.
 fn weight(section: &FieldRef<'_>, key: &str, into: &mut u32, report: &mut DiagnosticReport) {

@@ -1,28 +1,31 @@
-//! The table of all metrics of the extender.
+//! The table of all metrics of the engine.
 
 use super::MetricKind;
 
 const COUNTER: MetricKind = MetricKind::Counter;
 const GAUGE: MetricKind = MetricKind::Gauge;
-/// Buckets for durations of requests, which usually take milliseconds.
+/// Buckets for durations of calls, which usually take milliseconds.
 const SECONDS: MetricKind = MetricKind::Histogram(&[
     0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
     5.0,
 ]);
 
 pinfold_daemon::catalogue! {
-    /// Duration of requests.
-    REQUESTS: SECONDS, "pinfold_extender_request_seconds" ["verb"],
-        "Duration of requests of kube-scheduler, by verb: filter, prioritize, preempt, bind.";
-    /// Malformed requests.
-    BAD_REQUESTS: COUNTER, "pinfold_extender_bad_requests_total" ["verb"],
-        "Malformed requests, by verb.";
-    /// Nodes that filter rejected.
-    REJECTIONS: COUNTER, "pinfold_extender_rejections_total" ["reason"],
-        "Nodes that filter rejected, by reason.";
-    /// Binding requests.
-    BINDINGS: COUNTER, "pinfold_extender_bindings_total" ["result"],
-        "Binding requests by result: bound, or the reason of the failure.";
+    /// Duration of calls.
+    CALLS: SECONDS, "pinfold_engine_call_seconds" ["call"],
+        "Duration of calls of kube-scheduler's plugin: PreFilter, FilterNode, Reserve, Unreserve.";
+    /// Calls that failed.
+    FAILED_CALLS: COUNTER, "pinfold_engine_failed_calls_total" ["call", "code"],
+        "Calls that failed, by gRPC status code.";
+    /// Nodes that rejected pods.
+    REJECTIONS: COUNTER, "pinfold_engine_rejections_total" ["reason"],
+        "Nodes that rejected a pod in PreFilter, by reason.";
+    /// Reservations.
+    RESERVED_PODS: COUNTER, "pinfold_engine_reserved_pods_total" ["result"],
+        "Calls of Reserve by result: reserved, rejected.";
+    /// Sessions.
+    SESSIONS: COUNTER, "pinfold_engine_sessions_total" [],
+        "Sessions of kube-scheduler processes.";
     /// Nodes.
     NODES: GAUGE, "pinfold_cluster_nodes" ["dialect", "report"],
         "Nodes by dialect and by the state of their report: fresh, stale, missing.";
@@ -34,7 +37,7 @@ pinfold_daemon::catalogue! {
         "Pods that are bound to a node that should have rejected them, according to its report.";
     /// Reservations.
     RESERVATIONS: GAUGE, "pinfold_reservations" ["state"],
-        "Reserved pods: binding, or bound without a watch event yet.";
+        "Reserved pods without a watch event of their binding: held, or with an unknown result (unconfirmed).";
     /// Age of the oldest reservation.
     OLDEST_RESERVATION: GAUGE, "pinfold_oldest_reservation_seconds" [],
         "Age of the oldest reservation without a watch event: the delay of the cache.";
@@ -56,10 +59,7 @@ pinfold_daemon::catalogue! {
     /// Requeued pods.
     REQUEUED_PODS: COUNTER, "pinfold_requeued_pods_total" [],
         "Rejected pods that were requeued because a node has room for them now.";
-    /// Leadership.
-    LEADER: GAUGE, "pinfold_leader" [],
-        "1 if this extender is the leader, else 0.";
     /// Version.
     BUILD_INFO: GAUGE, "pinfold_build_info" ["version"],
-        "1, with the version of the extender.";
+        "1, with the version of the engine.";
 }

@@ -145,6 +145,6 @@ fn a_node_without_numa_rules_is_scored_by_its_utilization() {
     let empty = ClusterNode::unknown(allocatable.clone());
     let half = ClusterNode::unknown(allocatable).with_used(Amounts::from([("cpu", 5000)]));
     let (weights, next) = (Weights::default(), ask("next", 1));
-    assert_eq!(weights.score(&next, &empty, None), 1);
-    assert_eq!(weights.score(&next, &half, None), 6);
+    assert_eq!(weights.score(&next, &empty, None), 10);
+    assert_eq!(weights.score(&next, &half, None), 60);
 }

@@ -135,11 +135,12 @@ impl NodeReason {
 }
 
 impl SimulatedCluster {
-    /// The nodes that a pod's constraints exclude, with the reason: kube-scheduler's filters, or the kubelet's
-    /// predicates if the pod is bound.
+    /// The nodes that a pod's constraints or its operating system exclude, with the reason: kube-scheduler's filters, or
+    /// the kubelet's predicates if the pod is bound.
     pub(crate) fn excluded(&self, pod: &AdmissionRequest) -> BTreeMap<NodeName, NodeReason> {
         let gates = &pod.constraints.scheduling_gates;
         let other_pods = self.pods.prepare(pod, &self.sums);
+        let other_os = pod.unsupported_os().filter(|_| self.asks_kubelets());
         let reason = |name: &NodeName| {
             let node = self.sums.get(name)?;
             if let Some(bound) = &pod.constraints.node_name {
@@ -151,8 +152,12 @@ impl SimulatedCluster {
             if !gates.is_empty() {
                 return Some(NodeReason::Gated(gates.clone()));
             }
-            let mismatch = other_pods.first_mismatch(node, pod);
-            mismatch.map(NodeReason::Filter)
+            match other_pods.first_mismatch(node, pod) {
+                Some(mismatch) => Some(NodeReason::Filter(mismatch)),
+                // kube-scheduler binds the pod, and the kubelet rejects it.
+                None if node.filter(pod).is_ok() => other_os.clone().map(NodeReason::Predicate),
+                None => None,
+            }
         };
         let names = self.cluster.nodes().map(|(name, _)| name);
         names
@@ -245,6 +250,12 @@ impl SimulatedCluster {
         errors.next()
     }
 
+    /// Whether kubelets admit pods. Under a scheduler's name its plugin decides about all pods, bound or not.
+    fn asks_kubelets(&self) -> bool {
+        let decider = self.reading.decider;
+        decider.is_kubelet() || decider == Decider::Pinfold
+    }
+
     /// Places a pod that names its node: no scheduler is asked.
     fn place_bound(
         &mut self,
@@ -256,15 +267,12 @@ impl SimulatedCluster {
         let Some(member) = self.cluster.node(node) else {
             return Err(reject(NodeReason::Rules(NodeRejection::UnknownNode)));
         };
-        // Under a scheduler's name its plugin decides about all pods, bound or not.
-        let decider = self.reading.decider;
-        let is_kubelet = decider.is_kubelet() || decider == Decider::Pinfold;
         let ledger = match member.dialect() {
             Dialect::Kubelet(ledger) => Some(ledger.clone()),
             _ => None,
         };
         let (mut ask, mut ignored) = (ask.clone(), Vec::new());
-        if let Some(sums) = self.sums.get(node).filter(|_| is_kubelet) {
+        if let Some(sums) = self.sums.get(node).filter(|_| self.asks_kubelets()) {
             ignored = sums.unlisted(pod);
             ask = without(&ask, &ignored);
             let checked = kubelet_admission(ledger, sums, pod, &ask);
@@ -319,7 +327,10 @@ impl SimulatedCluster {
     /// What is not simulated about some pods.
     pub(crate) fn not_simulated(&self, pods: &[PodObject]) -> Vec<NotSimulated> {
         let requests: Vec<AdmissionRequest> = pods.iter().map(AdmissionRequest::of).collect();
-        let Some(node) = self.sums.values().next() else {
+        // Least is known of a node without a Node object.
+        let mut nodes = self.sums.values();
+        let without_object = nodes.clone().find(|node| !node.has_object());
+        let Some(node) = without_object.or_else(|| nodes.next()) else {
             return Vec::new();
         };
         let names = pods.iter().map(|pod| pod.pod.name.as_str());

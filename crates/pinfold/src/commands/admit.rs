@@ -167,7 +167,10 @@ pub(crate) fn describe(container: &ContainerReport) -> String {
         true => "exclusive",
         false => "shared",
     };
-    let mut text = format!("CPUs {} ({kind})", container.cpus);
+    let mut text = match &container.effective_cpus {
+        None => format!("CPUs {} ({kind})", container.cpus),
+        Some(effective) => format!("CPUs {effective} instead of {} ({kind})", container.cpus),
+    };
     if !container.memory_nodes.is_empty() {
         text.push_str(&format!(", memory of NUMA {}", container.memory_nodes));
     }

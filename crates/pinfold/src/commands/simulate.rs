@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pinfold_core::decision::ContainerAssignment;
+use pinfold_core::decision::{Assignment, ContainerAssignment};
 use pinfold_core::occupancy::Occupancy;
 use pinfold_core::pod::Pod;
 use pinfold_kube::admission::AdmissionRequest;
@@ -34,6 +34,17 @@ mod compare;
 
 /// The most steps that are listed; further ones are counted.
 const LISTED: usize = 50;
+
+/// A step of a simulation, to be printed.
+struct StepLine<'a> {
+    step: &'static str,
+    /// The pod, or the step if it is about none.
+    name: &'a str,
+    is_rejected: bool,
+    message: &'a str,
+    /// The assignment of an admitted pod, for lines about its containers.
+    assignment: Option<&'a Assignment>,
+}
 
 /// The result as JSON and YAML.
 #[derive(Serialize)]
@@ -239,9 +250,9 @@ pub(crate) fn text(
 }
 
 /// One line per container of a pod with several containers, unless all of them are in the shared pool.
-fn containers(event: &StepEvent, indent: usize) -> String {
-    let containers = event.assignment.as_ref().map(|one| &one.containers);
-    let Some(containers @ [_, _, ..]) = containers.map(Vec::as_slice) else {
+fn containers(assignment: Option<&Assignment>, indent: usize) -> String {
+    let containers = assignment.map(|one| one.containers.as_slice());
+    let Some(containers @ [_, _, ..]) = containers else {
         return String::new();
     };
     let is_shared = |one: &ContainerAssignment| placement::container(one) == placement::SHARED;
@@ -262,29 +273,35 @@ fn events(events: &[StepEvent], occupancy: &Occupancy) -> String {
     let signs: BTreeMap<&str, char> = holders
         .map(|(index, holder)| (holder.name.as_str(), palette::sign(index)))
         .collect();
-    let listed = &events[..events.len().min(LISTED)];
-    let names = listed.iter().filter_map(|event| event.pod.as_deref());
-    let widest = names.map(|name| name.chars().count()).max();
+    let lines = events.iter().map(|event| StepLine {
+        step: event.step,
+        name: event.pod.as_deref().unwrap_or(event.step),
+        is_rejected: event.rejection.is_some(),
+        message: &event.message,
+        assignment: event.assignment.as_ref(),
+    });
+    step_lines(lines.collect(), &signs)
+}
+
+/// One line per step with the letter of its pod, and the number of those that are not listed.
+fn step_lines(mut lines: Vec<StepLine<'_>>, signs: &BTreeMap<&str, char>) -> String {
+    let rest = lines.split_off(lines.len().min(LISTED));
+    let widest = lines.iter().map(|line| line.name.chars().count()).max();
     let widest = widest.unwrap_or(0).clamp(7, 24);
     let mut text = String::new();
-    for event in listed {
-        let name = event.pod.as_deref().unwrap_or(event.step);
-        let mark = match (event.step, &event.rejection) {
-            (_, Some(_)) => '✗',
-            ("add", _) => *signs.get(name).unwrap_or(&'+'),
+    for line in lines {
+        let mark = match (line.step, line.is_rejected) {
+            (_, true) => '✗',
+            ("add", _) => *signs.get(line.name).unwrap_or(&'+'),
             ("remove", _) => '-',
             _ => ' ',
         };
-        let lead = format!("{mark} {name:<widest$}  ");
-        text.push_str(&paragraph(&lead, &event.message, widest + 4, width()));
-        text.push_str(&containers(event, widest + 4));
+        let lead = format!("{mark} {:<widest$}  ", line.name);
+        text.push_str(&paragraph(&lead, line.message, widest + 4, width()));
+        text.push_str(&containers(line.assignment, widest + 4));
     }
-    let rest = &events[listed.len()..];
     if !rest.is_empty() {
-        let rejected = rest
-            .iter()
-            .filter(|event| event.rejection.is_some())
-            .count();
+        let rejected = rest.iter().filter(|line| line.is_rejected).count();
         let _ = writeln!(
             text,
             "  ... {}, {} of them rejected (-o json lists all)",

@@ -151,7 +151,13 @@ pub(crate) fn pods(pods: &[PodReport]) -> String {
                 pod.name.clone(),
                 pod.uid.to_string(),
                 container.name.to_string(),
-                describe(container),
+                match pod.opted_out {
+                    true => format!(
+                        "{}, not pinned: pinfold.dev/pin is false",
+                        describe(container)
+                    ),
+                    false => describe(container),
+                },
             ]);
         }
     }

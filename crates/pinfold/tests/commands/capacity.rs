@@ -70,6 +70,75 @@ fn as_many_replicas_start_as_a_simulation_admits() {
 }
 
 #[test]
+fn replicas_that_exclude_each_other_are_placed_one_after_the_other() {
+    let related = |name: &str, terms: &str| {
+        let file = deployment(name, &["cpu: 3, memory: 1Gi"]);
+        let text = fs::read_to_string(&file).expect("written");
+        let text = text.replace(
+            "    spec:\n",
+            &format!("    metadata: {{labels: {{app: a}}}}\n    spec:\n      {terms}\n"),
+        );
+        fs::write(&file, text).expect("writable");
+        file
+    };
+    let selector = "labelSelector: {matchLabels: {app: a}}, topologyKey: kubernetes.io/hostname";
+    let apart = related(
+        "apart",
+        &format!(
+            "affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{{selector}}}]}}}}"
+        ),
+    );
+    let spread = related(
+        "spread",
+        &format!(
+            "topologySpreadConstraints: [{{{selector}, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}}]"
+        ),
+    );
+    let nodes: String = ["a", "b", "c"]
+        .map(|name| {
+            format!(
+                "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}}}}}\n\
+                 status: {{allocatable: {{cpu: 15, memory: 100Gi, pods: 110}}}}\n"
+            )
+        })
+        .concat();
+    let file = Path::new(scratch()).join("capacity-hosts.yaml");
+    fs::write(&file, nodes).expect("writable");
+    let cluster = format!("--machine '2 sockets, 8 cores' --nodes {}", file.display());
+    for (pod, expected) in [(apart, 3), (spread, 12)] {
+        let capacity = json(&format!("capacity {cluster} {pod}"));
+        assert_eq!(capacity["started"], expected, "{pod}: {capacity}");
+        let simulated = json(&format!("simulate {cluster} {pod}"));
+        assert_eq!(simulated["counts"]["admitted"], expected, "{pod}");
+    }
+}
+
+#[test]
+fn replicas_beside_the_pods_of_a_journal_are_counted_under_its_rules() {
+    let served = crate::server::serve();
+    let pod = deployment("journal", &["cpu: 2, memory: 1Mi"]);
+    let journal = served.socket.with_file_name("../state/journal");
+    let count = || {
+        let line = format!("capacity --journal {} {pod}", journal.display());
+        json(&line)["started"].as_u64().expect("a number")
+    };
+    let empty = count();
+    let first = served.socket.with_file_name("first.yaml");
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: first}\nspec: {containers: [{name: main, resources: {limits: \
+                {cpu: 2, memory: 1Mi}}}]}\n";
+    fs::write(&first, text).expect("writable");
+    let line = format!(
+        "admit --socket {} {}",
+        served.socket.display(),
+        first.display()
+    );
+    let admitted = run(&root(), &words(&line));
+    assert_eq!(admitted.code, 0, "{}", admitted.output());
+    assert!(empty > 1);
+    assert_eq!(count(), empty - 1);
+}
+
+#[test]
 fn the_present_policy_is_one_of_those_compared() {
     let pod = deployment("compared", &["cpu: 3, memory: 1Gi"]);
     let running = "--pods examples/replica-capacity/running.yaml";

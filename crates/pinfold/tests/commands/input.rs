@@ -190,3 +190,93 @@ fn explain_says_why_a_container_has_shared_cpus() {
     assert_eq!(nginx["shared"], "notGuaranteed");
     assert_eq!(nginx["change"][0]["container"], "istio-proxy");
 }
+
+#[test]
+fn comments_alone_are_an_empty_file() {
+    for text in ["# nothing\n---\n# here\n", "null\n", "---\n...\n"] {
+        let run = pipe(&format!("simulate {MACHINE} -"), text.as_bytes());
+        assert_eq!(run.code, 2, "{text}: {}", run.output());
+        assert!(run.stderr.contains("found nothing"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn small_files_are_read_as_large_ones_are() {
+    let json = |name: &str| {
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{{\"name\":\"{name}\"}},\
+             \"spec\":{{\"containers\":[{{\"name\":\"c\"}}]}}}}\n"
+        )
+    };
+    let stream = json("a") + &json("b");
+    let list = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {containers: [{name: c}]}\n\
+                - metadata: {name: b}\n  spec: {containers: [{name: c}]}\n";
+    for text in [stream.as_str(), list] {
+        let run = pipe(&format!("simulate {MACHINE} -"), text.as_bytes());
+        assert!(run.stdout.contains("2 pods admitted"), "{}", run.output());
+    }
+    let broken = pipe(
+        &format!("simulate {MACHINE} -"),
+        (json("a") + "{").as_bytes(),
+    );
+    assert_eq!(broken.code, 2, "{}", broken.output());
+}
+
+#[test]
+fn a_file_in_utf_16_is_named_as_such() {
+    let text: Vec<u8> = "\u{feff}kind: Pod\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let run = pipe(&format!("simulate {MACHINE} -"), &text);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("this is UTF-16"), "{}", run.stderr);
+}
+
+#[test]
+fn fields_that_the_api_server_rejects_are_errors_unless_it_created_the_pod() {
+    for (field, expected) in [
+        ("tolerations: all", "spec.tolerations"),
+        (
+            "tolerations: [{key: a, operator: Maybe}]",
+            "Unsupported value: \"Maybe\"",
+        ),
+        ("nodeSelector: {zone: [a]}", "spec.nodeSelector"),
+        (
+            "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: \
+             [{matchExpressions: [{key: a, operator: Like}]}]}}}",
+            "Unsupported value: \"Like\"",
+        ),
+    ] {
+        let text = pod("a").replace("spec: {", &format!("spec: {{{field}, "));
+        let line = format!("simulate {MACHINE} -");
+        let run = pipe(&line, text.as_bytes());
+        assert_eq!(run.code, 2, "{field}: {}", run.output());
+        assert!(run.stderr.contains(expected), "{field}: {}", run.stderr);
+        let created = text.replace("{name: a}", "{name: a, uid: u}");
+        assert_eq!(pipe(&line, created.as_bytes()).code, 0, "{field}");
+    }
+}
+
+#[test]
+fn what_the_api_server_adds_to_a_pod_is_named_as_not_simulated() {
+    let class = pod("a").replace("spec: {", "spec: {runtimeClassName: kata, ");
+    let claims = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {template: {spec: {containers: \
+                  [{name: c}]}}, volumeClaimTemplates: [{metadata: {name: d}}]}\n";
+    for (text, expected) in [
+        (
+            class.as_str(),
+            "not simulated: the overhead of the runtime class of a",
+        ),
+        (claims, "not simulated: volume claims of db-0"),
+    ] {
+        let run = pipe(&format!("simulate {MACHINE} -"), text.as_bytes());
+        assert!(run.stdout.contains(expected), "{}", run.output());
+    }
+    let known = class.replace(
+        "runtimeClassName",
+        "overhead: {cpu: 100m}, runtimeClassName",
+    );
+    let run = pipe(&format!("simulate {MACHINE} -"), known.as_bytes());
+    assert!(!run.stdout.contains("not simulated"), "{}", run.stdout);
+}

@@ -1,6 +1,7 @@
 //! Runs `pinfold`: snapshots of its output, its exit codes, its pages and examples.
 
 mod agent;
+mod both_paths;
 mod capacity;
 mod deciders;
 mod documents;

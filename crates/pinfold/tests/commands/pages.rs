@@ -61,7 +61,10 @@ pub(crate) fn run_shell_lines() -> usize {
 
 /// The README and all pages of the documentation.
 fn pages() -> Vec<PathBuf> {
-    let docs = fs::read_dir(root().join("docs")).expect("the folder exists");
+    let folders = ["docs", "docs/agent", "docs/runbooks"].map(|folder| root().join(folder));
+    let docs = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("the folder exists"));
     let docs = docs.map(|entry| entry.expect("a readable folder").path());
     let mut pages: Vec<PathBuf> = docs
         .filter(|path| path.extension().is_some_and(|end| end == "md"))

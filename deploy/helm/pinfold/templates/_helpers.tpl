@@ -37,33 +37,30 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 {{- end }}
 
-{{/* The agent's configuration. */}}
-{{- define "pinfold.agent.config" -}}
-{{ toYaml .Values.agent.config }}
-{{- end }}
-
-{{/* The extender's configuration: the values, and the fields that the chart sets. */}}
+{{/* The engine's configuration: the values, and the fields that the chart sets. */}}
 {{- define "pinfold.scheduler.config" -}}
 {{- $own := dict
-  "listen" "0.0.0.0:9465"
+  "socket" "/run/pinfold/scheduler/engine.sock"
   "metrics" (dict "listen" "0.0.0.0:9466")
-  "kubernetes" (dict "kubeconfig" "inCluster")
-  "leader" (dict "namespace" .Release.Namespace) }}
-{{- if ne .Values.scheduler.tls.source "none" }}
-{{- $_ := set $own "tls" (dict
-  "certificate" "/etc/pinfold/tls/tls.crt"
-  "key" "/etc/pinfold/tls/tls.key"
-  "clientCA" "/etc/pinfold/tls/ca.crt") }}
-{{- end }}
+  "kubernetes" (dict "kubeconfig" "inCluster") }}
 {{- toYaml (mergeOverwrite (deepCopy .Values.scheduler.config) $own) }}
+{{- end }}
+
+{{/* The configuration of kube-scheduler. Pinfold runs before DefaultPreemption and DefaultBinder. */}}
+{{- define "pinfold.scheduler.profile" -}}
+{{- $enabled := dict "enabled" (list (dict "name" "Pinfold")) }}
+{{- $args := mergeOverwrite (deepCopy .Values.scheduler.pluginArgs) (dict "socket" "/run/pinfold/scheduler/engine.sock") }}
+{{- toYaml (dict
+  "apiVersion" "kubescheduler.config.k8s.io/v1"
+  "kind" "KubeSchedulerConfiguration"
+  "leaderElection" (dict "leaderElect" true "resourceName" "pinfold-scheduler" "resourceNamespace" .Release.Namespace)
+  "profiles" (list (dict
+    "schedulerName" .Values.scheduler.name
+    "plugins" (dict "multiPoint" $enabled "postFilter" $enabled "bind" $enabled)
+    "pluginConfig" (list (dict "name" "Pinfold" "args" $args))))) }}
 {{- end }}
 
 {{/* The port of an address such as 0.0.0.0:9464 or [::]:9464. */}}
 {{- define "pinfold.port" -}}
 {{ regexFind "[0-9]+$" . }}
-{{- end }}
-
-{{/* The DNS name of the extender. */}}
-{{- define "pinfold.scheduler.host" -}}
-pinfold-scheduler.{{ .Release.Namespace }}.svc
 {{- end }}

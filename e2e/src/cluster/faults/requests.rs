@@ -1,60 +1,66 @@
-//! Requests to the extender that are none of kube-scheduler's.
+//! Calls of the engine that are none of the plugin's.
 
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use pinfold_scheduler::engine::wire::VERSION;
 use serde_json::{Value, json};
+use tonic::Code;
 
-use super::super::extender::Extender;
+use super::super::engine::Engine;
 use super::super::pods::{cpus, pod};
-use super::super::stage::Stage;
-use super::{as_scheduler, client};
-use crate::control_plane::Admin;
 use crate::report::equal;
 
-/// More than any list of names of a cluster is.
-const OVERSIZED: usize = 64 << 20;
+/// More than any pod in the API server is.
+const OVERSIZED: usize = 8 << 20;
 
 fn asked() -> Value {
     let mut pod = pod("asked", "no-scheduler", &[cpus(1)]);
     pod["metadata"]["uid"] = json!("asked");
-    json!({ "Pod": pod, "NodeNames": [] })
+    pod["metadata"]["resourceVersion"] = json!("1");
+    pod
 }
 
-/// A client without a certificate gets no answer.
-pub(super) fn without_certificate(stage: &Stage, extender: &Extender) -> Result<(), String> {
-    let anonymous = client(stage, extender, &json!({}))?;
-    match anonymous.ask("POST", "/filter", Some(&asked())) {
-        Ok((code, answer)) => Err(format!("was answered: {code} {answer}")),
-        Err(_) => alive(stage, extender),
+/// Only the user of the engine can open its socket.
+pub(super) fn other_users(engine: &Engine) -> Result<(), String> {
+    let mode = |path: &std::path::Path| {
+        let found = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok::<_, String>(found.permissions().mode() & 0o777)
+    };
+    equal("mode of the socket", mode(&engine.socket)?, 0o600)?;
+    let folder = engine.socket.parent().ok_or("the socket has no folder")?;
+    equal("mode of its folder", mode(folder)?, 0o700)
+}
+
+/// Whatever is too long or makes no sense is rejected, and calls that make sense are answered.
+pub(super) fn malformed(engine: &Engine) -> Result<(), String> {
+    let mut garbage = UnixStream::connect(&engine.socket).map_err(|error| error.to_string())?;
+    let _ = garbage.set_read_timeout(Some(Duration::from_secs(30)));
+    let _ = garbage.write_all(&[0x47; 4096]);
+    let _ = garbage.read_to_end(&mut Vec::new());
+    let mut client = engine.client()?;
+    let code = |result: Result<(), tonic::Status>| result.err().map(|status| status.code());
+    let other = code(client.connect(VERSION + 1));
+    equal("another version", other, Some(Code::FailedPrecondition))?;
+    let early = code(client.pre_filter(&asked()).map(drop));
+    equal("before a session", early, Some(Code::FailedPrecondition))?;
+    client.session()?;
+    let mut long = asked();
+    long["metadata"]["annotations"] = json!({ "a": "x".repeat(OVERSIZED) });
+    let long = code(client.pre_filter(&long).map(drop));
+    equal("oversized", long, Some(Code::OutOfRange))?;
+    for nonsense in [
+        json!("text"),
+        json!({ "metadata": { "uid": "asked" }, "spec": 7 }),
+    ] {
+        let mut wrong = asked();
+        wrong["spec"] = nonsense;
+        let found = code(client.pre_filter(&wrong).map(drop));
+        equal("nonsense", found, Some(Code::InvalidArgument))?;
     }
-}
-
-fn known(stage: &Stage, extender: &Extender) -> Result<Admin, String> {
-    client(stage, extender, &as_scheduler(stage))
-}
-
-/// Whatever is too long or makes no sense is rejected.
-pub(super) fn malformed(stage: &Stage, extender: &Extender) -> Result<(), String> {
-    let client = known(stage, extender)?;
-    let long = json!({ "NodeNames": ["x".repeat(OVERSIZED)] });
-    // The connection may be closed before everything is sent, which is an answer, too.
-    if let Ok((code, _)) = client.ask("POST", "/filter", Some(&long)) {
-        equal("oversized", code, 413)?;
-    }
-    for nonsense in [json!("text"), json!([]), json!({}), json!({ "Pod": 7 })] {
-        let (code, answer) = client.ask("POST", "/filter", Some(&nonsense))?;
-        let rejected = (400..500).contains(&code) || answer["Error"].is_string();
-        equal(
-            &format!("{nonsense} is rejected: {code} {answer}"),
-            rejected,
-            true,
-        )?;
-    }
-    let (code, _) = client.ask("POST", "/elsewhere", Some(&asked()))?;
-    equal("another path", code, 404)?;
-    alive(stage, extender)
-}
-
-/// The extender still answers requests like those of kube-scheduler.
-fn alive(stage: &Stage, extender: &Extender) -> Result<(), String> {
-    let (code, _) = known(stage, extender)?.ask("POST", "/filter", Some(&asked()))?;
-    equal("answer", code, 200)
+    let answer = client.pre_filter(&asked());
+    answer.map(drop).map_err(|status| status.to_string())
 }

@@ -161,3 +161,23 @@ fn without_a_cpu_manager_containers_get_all_cpus_and_their_quota_back() {
     assert_eq!(own.quota, limit);
     assert_eq!(scene.sent_cpus("s-main"), "0-15");
 }
+
+#[test]
+fn a_pod_that_is_moved_is_warned_about_with_its_cpus_before_and_after() {
+    let mut scene = Scene::kubelet();
+    let before = scene.run("own", &cpus(2)).expect("exclusive CPUs").cpus;
+    scene.run("other", &cpus(2)).expect("exclusive CPUs");
+    let gone = before.iter().next().expect("a CPU");
+    let rules = changed_rules(&format!(", offline={gone}"), CpuManagerPolicy::Static);
+    let plan = scene.node.journaled().plan_rules_change(&rules);
+    let warnings = moves(&plan.expect("a plan"), scene.node.journaled().ledger());
+    change(&mut scene, &rules);
+    let after = held(&scene, "own");
+    let [warning] = warnings.as_slice() else {
+        panic!("only one pod moves: {warnings:?}");
+    };
+    assert_eq!(warning.pod.uid, "own".into());
+    assert_eq!(warning.reason.name, "Moved");
+    let expected = format!("moved from CPUs {before} to CPUs {after}");
+    assert!(warning.message.ends_with(&expected), "{}", warning.message);
+}

@@ -6,6 +6,9 @@
 //! 4. A running container keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
 //! 5. A rejected request changes nothing.
 //! 6. A pod that the API server has as active keeps its CPUs, whether its sandbox runs or not.
+//! 7. A container that the kubelet pinned before the takeover keeps its CPUs.
+//!
+//! Before the takeover the kubelet pins: 2, 4 and 6 hold from then on.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +26,9 @@ pub(super) struct Before {
     held: BTreeMap<String, (CpuSet, DevicesByResource)>,
     /// Exclusive CPUs of the pods that the API server has as active.
     active: BTreeMap<String, CpuSet>,
+    /// CPUs of the running containers that the kubelet pinned.
+    pinned: BTreeMap<String, CpuSet>,
+    is_pinning: bool,
 }
 
 impl Before {
@@ -32,6 +38,8 @@ impl Before {
             state: is_request.then(|| node.state()).flatten(),
             held: node.held_by_running(),
             active: node.held_by_active(),
+            pinned: node.pinned_by_kubelet(),
+            is_pinning: node.is_pinning(),
         }
     }
 }
@@ -58,17 +66,38 @@ pub(super) fn check(
             return Err("a rejected request changed the ledger".to_owned());
         }
     }
+    if let Some(uid) = node.ended_but_held(step).first() {
+        return Err(format!("{uid} ended and holds resources"));
+    }
+    if !node.is_pinning() {
+        return Ok(());
+    }
+    for container in node.running() {
+        let before = before.pinned.get(&container.id);
+        if let Some(before) = before.filter(|before| **before != container.cpus) {
+            let (id, now) = (&container.id, &container.cpus);
+            return Err(format!(
+                "{id} ran on {before} by the kubelet and now on {now}"
+            ));
+        }
+    }
     let shared = node.shared_pool();
     for container in node.running() {
         if !node.knows(container) {
             return Err(format!("{} runs and is not known", container.id));
         }
         let own = node.exclusive_cpus(container);
+        if node.awaits_kubelet_cpus(container, own.as_ref()) {
+            continue;
+        }
         let expected = own.as_ref().unwrap_or(&shared);
         if container.cpus != *expected {
             let (id, found) = (&container.id, &container.cpus);
             return Err(format!("{id} runs on {found} instead of {expected}"));
         }
+    }
+    if !before.is_pinning {
+        return Ok(());
     }
     // A stricter policy may also move a pod from both NUMA nodes to one.
     let one: CpuSet = "0-3,8-11".parse().expect("CPUs");
@@ -84,7 +113,10 @@ pub(super) fn check(
     for (uid, cpus) in &before.active {
         let now = active.get(uid);
         let is_removed = matches!(step, Step::RemoveSandbox(_));
-        if node.is_active(uid) && now != Some(cpus) && !is_removed && !may_move(cpus) {
+        // After the takeover the ledger has the kubelet's CPUs instead of those that the agent chose before.
+        let is_corrected = now.is_some_and(|now| *now == node.kubelet_cpus(uid));
+        let may_move = is_removed || is_corrected || may_move(cpus);
+        if node.is_active(uid) && now != Some(cpus) && !may_move {
             return Err(format!("pod {uid} lost CPUs {cpus}: {now:?}"));
         }
     }
@@ -93,15 +125,12 @@ pub(super) fn check(
         let Some((now, devices_now)) = after.get(id) else {
             continue;
         };
-        if now != cpus && !may_move(cpus) {
+        if now != cpus && !before.pinned.contains_key(id) && !may_move(cpus) {
             return Err(format!("{id} moved from {cpus} to {now}"));
         }
         if devices != devices_now {
             return Err(format!("{id} lost a device"));
         }
     }
-    match node.ended_but_held(step).first() {
-        Some(uid) => Err(format!("{uid} ended and holds resources")),
-        None => Ok(()),
-    }
+    Ok(())
 }

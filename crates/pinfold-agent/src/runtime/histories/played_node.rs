@@ -1,11 +1,11 @@
 //! [`PlayedNode`]: the kubelet, runtime, API server and disk around one agent.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nri::api::{
@@ -13,235 +13,83 @@ use nri::api::{
     LinuxResources, PodSandbox,
 };
 use nri::{EventError, Plugin, RuntimeInfo};
-use pinfold_core::cpu_set::{CpuList, CpuSet};
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::{AdvertisedDevices, Device, DevicesByResource};
-use pinfold_core::ledger::{AuditFinding, LedgerState, Rules};
-use pinfold_core::memory::MemoryReservation;
 use pinfold_core::name::{ContainerName, PodUid};
-use pinfold_core::pod::ResourceList;
-use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_journal::{FILE, JournalLimits, Timestamp};
-use pinfold_kube::pod::{self, PodIdentity, PodObject};
 use tempfile::TempDir;
 
 use super::super::tests::Listener;
 use super::super::{DeviceSource, NriPlugin, PodSpecSource, lock};
+use super::api_server::{ApiServer, PodView};
+use super::kubelet_cpus::KubeletCpus;
+use super::pod_specs::{BURSTABLE, WITH_DEVICE, specs};
+use super::rules::{NodeVariant, rules};
 use super::{Runtime, Setup, Step};
 use crate::journaled_ledger::JournaledLedger;
-use crate::node::{
-    KubeletPins, ManagedNode, PodStatus, PodStatusSource, Rulebook, UnknownContainers, Update,
-};
-
-const OFFLINE: [&str; 4] = ["", ", offline=3", ", offline=2,10", ", offline=6-7,14-15"];
-const RULES: [(&str, &str); 4] = [
-    ("best-effort", "0,8"),
-    ("best-effort", "0,8,12"),
-    ("restricted", "0,8"),
-    ("single-numa-node", "0,1"),
-];
-
-fn settings(rules: u8) -> Settings {
-    let (policy, reserved) = RULES[usize::from(rules)];
-    let reserved: CpuSet = reserved.parse().expect("CPUs");
-    let memory: ResourceList = [("memory".into(), "1Gi".parse().expect("a quantity"))].into();
-    Settings {
-        topology_policy: policy.parse().expect("a policy"),
-        cpu_policy: CpuManagerPolicy::Static,
-        reserved_cpu: Some(reserved.len().to_string().parse().expect("a quantity")),
-        reserved_cpus: Some(CpuList::from(&reserved)),
-        memory_policy: MemoryManagerPolicy::Static,
-        reserved_memory: vec![MemoryReservation {
-            numa_node: 0,
-            limits: memory.clone(),
-        }],
-        node_reservation: memory,
-        ..Settings::default()
-    }
-}
-
-/// All rules of the histories: by offline CPUs, then by configuration.
-fn rules(offline: u8, rules: u8) -> Arc<Rules> {
-    static ALL: OnceLock<Vec<Arc<Rules>>> = OnceLock::new();
-    let all = ALL.get_or_init(|| {
-        let make = |index: u8| {
-            let machine = format!(
-                "2 sockets, 4 cores, smt2{}",
-                OFFLINE[usize::from(index / 4)]
-            );
-            let hardware = pinfold_hardware::synthetic::read(&machine).expect("a machine");
-            let (machine, _) = hardware.machine_within_reach().expect("a machine");
-            Arc::new(Rules::new(Arc::new(machine), settings(index % 4)).expect("settings that fit"))
-        };
-        (0..16).map(make).collect()
-    });
-    all[usize::from(offline * 4 + rules)].clone()
-}
-
-/// The spec of a pod, by its number: Guaranteed with whole CPUs, an init container, shared, a device, two containers.
-fn specs() -> &'static [PodObject] {
-    static ALL: OnceLock<Vec<PodObject>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let main = |cpus: u8, more: &str| {
-            format!("{{name: c0, resources: {{limits: {{cpu: {cpus}, memory: 64Mi{more}}}}}}}")
-        };
-        let second = "{name: c1, resources: {limits: {cpu: 2, memory: 64Mi}}}";
-        let bodies = [
-            format!("containers: [{}]", main(2, "")),
-            format!("containers: [{}, {second}]", main(4, "")),
-            "containers: [{name: c0, resources: {requests: {cpu: 500m}}}]".to_owned(),
-            format!("containers: [{}]", main(2, ", vendor.com/gpu: 1")),
-            format!(
-                "initContainers: [{}]\n  containers: [{second}]",
-                main(4, "")
-            ),
-            format!("containers: [{}]", main(6, "")),
-        ];
-        let read = |body: &String| {
-            let text = format!(
-                "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, uid: p}}\nspec:\n  {body}\n"
-            );
-            let read = pod::read("pod.yaml", text.as_bytes()).expect("a pod");
-            read.value.into_iter().next().expect("a pod")
-        };
-        bodies.iter().map(read).collect()
-    })
-}
-
-fn spec(pod: usize, uid: &str) -> PodObject {
-    let mut spec = specs()[pod].clone();
-    spec.meta.name = uid.to_owned();
-    spec.meta.uid = Some(uid.to_owned());
-    spec.pod.uid = uid.into();
-    spec.pod.name = spec.meta.full_name();
-    spec
-}
+use crate::node::{KubeletPins, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update};
 
 /// A container of the played runtime.
 pub(super) struct PlayedContainer {
     pub(super) id: String,
-    pod: PodUid,
-    name: ContainerName,
+    pub(super) pod: PodUid,
+    pub(super) name: ContainerName,
     number: u8,
     sandbox: String,
-    state: State,
+    pub(super) state: State,
     /// The CPUs of its cgroup.
     pub(super) cpus: CpuSet,
     milli: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Creating,
     Created,
     Running,
     Stopped,
 }
 
-struct PlayedSandbox {
+pub(super) struct PlayedSandbox {
     id: String,
     ready: bool,
 }
 
 /// A pod of the played kubelet. A new pod takes its place when it ended.
-struct PlayedPod {
-    uid: String,
+pub(super) struct PlayedPod {
+    pub(super) uid: String,
     sandboxes: Vec<PlayedSandbox>,
-    ended: bool,
+    pub(super) ended: bool,
 }
 
-/// What the API server has, and what the agent's watch has delivered of it.
-#[derive(Debug, Default)]
-struct ApiServer {
-    pods: BTreeMap<String, (usize, PodStatus)>,
-    events: VecDeque<(String, Option<PodStatus>)>,
-    last: Option<(String, Option<PodStatus>)>,
-    seen: BTreeMap<String, (Arc<PodObject>, PodStatus)>,
-    listed: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct PodView(Arc<Mutex<ApiServer>>);
-
-impl PodView {
-    fn with<T>(&self, change: impl FnOnce(&mut ApiServer) -> T) -> T {
-        change(&mut self.0.lock().expect("unpoisoned"))
-    }
-}
-
-impl ApiServer {
-    fn set(&mut self, uid: &str, pod: usize, status: Option<PodStatus>) {
-        match status {
-            Some(status) => drop(self.pods.insert(uid.to_owned(), (pod, status))),
-            None => drop(self.pods.remove(uid)),
-        }
-        self.events.push_back((uid.to_owned(), status));
-    }
-
-    fn deliver(&mut self) {
-        if !self.listed {
-            self.listed = true;
-            self.events.clear();
-            let listed = self.pods.iter();
-            let listed = listed
-                .map(|(uid, (pod, status))| (uid.clone(), (Arc::new(spec(*pod, uid)), *status)));
-            self.seen = listed.collect();
-        } else if let Some(event) = self.events.pop_front() {
-            self.apply(event);
-        }
-    }
-
-    fn apply(&mut self, (uid, status): (String, Option<PodStatus>)) {
-        self.last = Some((uid.clone(), status));
-        match (status, self.pods.get(&uid)) {
-            (Some(status), Some((pod, _))) => {
-                let spec = Arc::new(spec(*pod, &uid));
-                self.seen.insert(uid, (spec, status));
-            }
-            (Some(_), None) | (None, _) => drop(self.seen.remove(&uid)),
-        }
-    }
-}
-
-impl PodSpecSource for PodView {
-    fn pod(&self, pod: &PodIdentity, _: Duration) -> Option<Arc<PodObject>> {
-        self.with(|api| Some(api.seen.get(pod.uid.as_str())?.0.clone()))
-    }
-
-    fn wait_for_list(&self, _: Duration) -> bool {
-        self.with(|api| api.listed)
-    }
-}
-
-impl PodStatusSource for PodView {
-    fn status(&self, pod: &PodIdentity) -> PodStatus {
-        self.with(|api| match api.seen.get(pod.uid.as_str()) {
-            Some((_, status)) => *status,
-            None if api.listed => PodStatus::Absent,
-            None => PodStatus::NotListed,
-        })
-    }
-
-    fn spec(&self, pod: &PodIdentity) -> Option<Arc<PodObject>> {
-        self.pod(pod, Duration::ZERO)
-    }
+/// Who pins containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The kubelet's static CPU manager; the agent journals its own decisions only.
+    Kubelet,
+    /// The agent.
+    Agent,
 }
 
 /// A node with an agent, of which everything else is played.
 pub(super) struct PlayedNode {
-    setup: Setup,
+    pub(super) setup: Setup,
     folder: TempDir,
-    agent: Option<(NriPlugin, Receiver<Vec<Update>>)>,
-    api: PodView,
-    pods: Vec<PlayedPod>,
+    pub(super) agent: Option<(NriPlugin, Receiver<Vec<Update>>)>,
+    pub(super) api: PodView,
+    pub(super) pods: Vec<PlayedPod>,
     /// Earlier pods whose sandboxes the runtime still lists.
     ended_pods: Vec<(usize, PlayedPod)>,
-    containers: Vec<PlayedContainer>,
-    offline: u8,
-    rules: u8,
+    pub(super) containers: Vec<PlayedContainer>,
+    pub(super) phase: Phase,
+    pub(super) kubelet: KubeletCpus,
+    /// What running containers held when the agent was killed.
+    pub(super) held_at_kill: BTreeMap<String, (CpuSet, DevicesByResource)>,
+    variant: NodeVariant,
     disk_is_full: bool,
     /// Whether releases may be pending because the disk was full.
-    pending: bool,
+    pub(super) pending: bool,
     made: usize,
 }
 
@@ -252,6 +100,7 @@ impl PlayedNode {
             true => tempfile::tempdir_in(memory),
             false => tempfile::tempdir(),
         };
+        let first = rules(NodeVariant::default());
         let mut node = Self {
             setup,
             folder: folder.expect("a folder"),
@@ -260,8 +109,13 @@ impl PlayedNode {
             pods: Vec::new(),
             ended_pods: Vec::new(),
             containers: Vec::new(),
-            offline: 0,
-            rules: 0,
+            phase: match setup.takeover {
+                true => Phase::Kubelet,
+                false => Phase::Agent,
+            },
+            kubelet: KubeletCpus::new(first.machine().online().clone(), first.reserved_cpus()),
+            held_at_kill: BTreeMap::new(),
+            variant: NodeVariant::default(),
             disk_is_full: false,
             pending: false,
             made: 0,
@@ -294,7 +148,7 @@ impl PlayedNode {
             api.listed = false;
             api.seen.clear();
         });
-        let rules = rules(self.offline, self.rules);
+        let rules = rules(self.variant);
         let folder = self.folder.path().join("agent");
         let journaled = JournaledLedger::open(&folder, rules.clone(), JournalLimits::default());
         let journaled = journaled.expect("a journal");
@@ -302,21 +156,27 @@ impl PlayedNode {
             journaled,
             Rulebook::Kubelet,
             UnknownContainers::Adopt,
-            KubeletPins::default(),
+            KubeletPins {
+                pods: self.kubelet.assigned.clone(),
+            },
         );
+        if self.phase == Phase::Kubelet {
+            node = node.observe_only();
+        }
         if self.setup.api_server {
             node = node.with_pod_status(Arc::new(self.api.clone()));
         }
-        let device = |numa| Device {
-            numa: Some(vec![numa]),
-            healthy: true,
-        };
-        let devices: AdvertisedDevices =
-            [("gpu0".into(), device(0)), ("gpu1".into(), device(1))].into();
-        let offered =
-            node.journaled_mut()
-                .set_devices(&"vendor.com/gpu".into(), Some(devices), NOW);
-        offered.expect("written");
+        if !self.setup.takeover {
+            let device = |numa| Device {
+                numa: Some(vec![numa]),
+                healthy: true,
+            };
+            let devices: AdvertisedDevices =
+                [("gpu0".into(), device(0)), ("gpu1".into(), device(1))].into();
+            let journaled = node.journaled_mut();
+            let offered = journaled.set_devices(&"vendor.com/gpu".into(), Some(devices), NOW);
+            offered.expect("written");
+        }
         node.journaled_mut().fail_to_write(self.disk_is_full);
         let (updates, later) = sync_channel(1024);
         let pod_specs: Box<dyn PodSpecSource> = match self.setup.api_server {
@@ -330,7 +190,7 @@ impl PlayedNode {
                 "/nowhere/kubelet.sock",
                 Duration::ZERO,
             )),
-            pins: true,
+            pins: self.phase == Phase::Agent,
             telemetry: Arc::new(Listener::default()),
             updates,
             clock: || NOW,
@@ -343,7 +203,7 @@ impl PlayedNode {
 
     /// Applies the current machine and configuration, as at the start, after a hotplug and after SIGHUP.
     fn change_rules(&mut self) {
-        let rules = rules(self.offline, self.rules);
+        let rules = rules(self.variant);
         let Some((plugin, _)) = &self.agent else {
             return;
         };
@@ -396,7 +256,7 @@ impl PlayedNode {
 
     fn sandbox_message(&self, pod: usize, uid: &str, sandbox: &PlayedSandbox) -> PodSandbox {
         let class = match pod {
-            2 => "burstable/",
+            BURSTABLE => "burstable/",
             _ => "",
         };
         let namespaces = match (self.setup.runtime, sandbox.ready) {
@@ -512,15 +372,19 @@ impl PlayedNode {
                     api.deliver();
                 }
             }),
-            Step::Kill => self.agent = None,
+            Step::Kill => self.kill(),
+            Step::TakeOver => self.take_over(),
+            Step::Reboot(memory) => self.reboot(memory),
             Step::StartAgent => self.start_agent(),
             Step::RestartRuntime => self.synchronize(),
+            // The played kubelet of a takeover knows one machine and one configuration.
+            Step::Offline(_) | Step::Rules(_) if self.setup.takeover => {}
             Step::Offline(offline) => {
-                self.offline = offline;
+                self.variant.offline = offline;
                 self.change_rules();
             }
-            Step::Rules(rules) => {
-                self.rules = rules;
+            Step::Rules(settings) => {
+                self.variant.settings = settings;
                 self.change_rules();
             }
             Step::Disk(full) => {
@@ -531,7 +395,7 @@ impl PlayedNode {
                 }
             }
             Step::KillWhileWriting => {
-                self.agent = None;
+                self.kill();
                 let journal = self.folder.path().join("agent").join(FILE);
                 let file = OpenOptions::new().append(true).open(journal);
                 file.expect("a journal")
@@ -546,10 +410,53 @@ impl PlayedNode {
         false
     }
 
+    fn kill(&mut self) {
+        if self.agent.is_some() {
+            self.held_at_kill = self.held_by_running();
+        }
+        self.agent = None;
+    }
+
+    /// The agent is started with the configuration that pins containers; the second time, the kubelet's state file is
+    /// deleted.
+    fn take_over(&mut self) {
+        if self.phase == Phase::Agent {
+            self.kubelet.assigned.clear();
+            if let Some((plugin, _)) = &self.agent {
+                lock(&plugin.node).set_kubelet_pins(KubeletPins::default());
+            }
+            return;
+        }
+        self.kill();
+        self.phase = Phase::Agent;
+        self.start_agent();
+    }
+
+    /// The machine boots with other memory: nothing runs, and the runtime lists all sandboxes as not ready.
+    fn reboot(&mut self, memory: u8) {
+        self.kill();
+        self.variant.memory = memory;
+        let containers = self.containers.iter_mut();
+        containers.for_each(|container| container.state = State::Stopped);
+        let sandboxes = self.pods.iter_mut().flat_map(|pod| &mut pod.sandboxes);
+        sandboxes.for_each(|sandbox| sandbox.ready = false);
+    }
+
+    /// The kubelet sets the CPUs of containers without exclusive ones.
+    fn set_default_cpus(&mut self) {
+        if self.phase == Phase::Kubelet {
+            for container in &mut self.containers {
+                container.cpus = self.kubelet.of(&container.pod, &container.name);
+            }
+        }
+    }
+
     fn check(&mut self) {
         if let Some((plugin, _)) = &self.agent {
             let mut node = lock(&plugin.node);
-            node.journaled_mut().retry_writing();
+            if node.journaled().folder_to_probe().is_some() && !self.disk_is_full {
+                node.journaled_mut().clear_write_error();
+            }
             let updates = node.release_pending(NOW);
             drop(node);
             if let Ok(Some(updates)) = updates {
@@ -579,6 +486,10 @@ impl PlayedNode {
     }
 
     fn run(&mut self, pod: usize) -> bool {
+        if self.setup.takeover && pod == WITH_DEVICE {
+            // Devices of a node with a kubelet are the kubelet's.
+            return false;
+        }
         if self.pods[pod].ended {
             let new = self.new_pod(pod);
             let ended = std::mem::replace(&mut self.pods[pod], new);
@@ -586,6 +497,13 @@ impl PlayedNode {
         }
         if self.pods[pod].sandboxes.iter().any(|one| one.ready) {
             return false;
+        }
+        if self.phase == Phase::Kubelet {
+            let uid = self.pods[pod].uid.as_str().into();
+            if !self.kubelet.admit(&uid, &specs()[pod].pod) {
+                return false;
+            }
+            self.set_default_cpus();
         }
         self.made += 1;
         let sandbox = PlayedSandbox {
@@ -622,7 +540,10 @@ impl PlayedNode {
             return false;
         }
         self.made += 1;
-        let online = rules(self.offline, self.rules).machine().online().clone();
+        let cpus = match self.phase {
+            Phase::Kubelet => self.kubelet.of(&uid, &name),
+            Phase::Agent => rules(self.variant).machine().online().clone(),
+        };
         self.containers.push(PlayedContainer {
             id: format!("c{}", self.made),
             pod: uid,
@@ -630,7 +551,7 @@ impl PlayedNode {
             number,
             sandbox,
             state: State::Creating,
-            cpus: online,
+            cpus,
             milli: u64::try_from(milli).unwrap_or(0),
         });
         let created = self.containers.len() - 1;
@@ -718,6 +639,10 @@ impl PlayedNode {
         self.pods[pod].ended = true;
         let uid = self.pods[pod].uid.clone();
         self.api.with(|api| api.set(&uid, pod, status));
+        if self.phase == Phase::Kubelet {
+            self.kubelet.assigned.remove(uid.as_str());
+            self.set_default_cpus();
+        }
     }
 
     fn remove_sandbox(&mut self, pod: usize) {
@@ -746,115 +671,6 @@ impl PlayedNode {
             }
             Err(_) => true,
         }
-    }
-
-    // What the model reads.
-
-    fn with_node<T>(&self, read: impl FnOnce(&ManagedNode) -> T) -> Option<T> {
-        let (plugin, _) = self.agent.as_ref()?;
-        Some(read(&lock(&plugin.node)))
-    }
-
-    /// Whether the agent runs.
-    pub(super) fn is_managed(&self) -> bool {
-        self.agent.is_some()
-    }
-
-    pub(super) fn state(&self) -> Option<LedgerState> {
-        self.with_node(|node| node.journaled().ledger().state().clone())
-    }
-
-    pub(super) fn audit(&self) -> Vec<AuditFinding> {
-        self.with_node(|node| node.journaled().ledger().audit())
-            .unwrap_or_default()
-    }
-
-    pub(super) fn shared_pool(&self) -> CpuSet {
-        let shared = self.with_node(|node| {
-            let ledger = node.journaled().ledger();
-            match ledger.state().cpus().shared() {
-                shared if shared.is_empty() => ledger.rules().reserved_cpus(),
-                shared => shared.clone(),
-            }
-        });
-        shared.unwrap_or_default()
-    }
-
-    /// The CPUs that the rules in force allow pods to hold.
-    pub(super) fn assignable_cpus(&self) -> CpuSet {
-        let rules = self.with_node(|node| node.journaled().ledger().rules().clone());
-        rules.map_or_else(CpuSet::new, |rules| {
-            rules.machine().online() - &rules.reserved_cpus()
-        })
-    }
-
-    pub(super) fn running(&self) -> impl Iterator<Item = &PlayedContainer> {
-        let containers = self.containers.iter();
-        containers.filter(|container| container.state == State::Running)
-    }
-
-    /// The exclusive CPUs of a container in the ledger, whether its pod was admitted as a whole or not.
-    pub(super) fn exclusive_cpus(&self, container: &PlayedContainer) -> Option<CpuSet> {
-        let alone: PodUid = format!("{}/{}", container.pod, container.name).into();
-        self.with_node(|node| {
-            let cpus = node.journaled().ledger().state().cpus();
-            let own = cpus.container(&container.pod, &container.name);
-            own.or_else(|| cpus.container(&alone, &container.name))
-                .cloned()
-        })?
-    }
-
-    pub(super) fn held_by_running(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
-        let held = self.running().filter_map(|container| {
-            let cpus = self.exclusive_cpus(container)?;
-            let devices = self.with_node(|node| node.devices(&container.pod, &container.name))?;
-            Some((container.id.clone(), (cpus, devices)))
-        });
-        held.collect()
-    }
-
-    /// Whether the agent has the container.
-    pub(super) fn knows(&self, container: &PlayedContainer) -> bool {
-        self.with_node(|node| node.container(&container.id).is_some())
-            .unwrap_or(true)
-    }
-
-    /// Whether the agent has seen that the API server has the pod, and the pod goes on.
-    pub(super) fn is_active(&self, uid: &str) -> bool {
-        let goes_on = self.pods.iter().any(|pod| pod.uid == uid && !pod.ended);
-        let seen = |api: &mut ApiServer| api.seen.get(uid).map(|(_, status)| *status);
-        let is_seen = self.api.with(seen) == Some(PodStatus::Active);
-        self.setup.api_server && goes_on && is_seen
-    }
-
-    /// Exclusive CPUs of the pods that were admitted as a whole and go on.
-    pub(super) fn held_by_active(&self) -> BTreeMap<String, CpuSet> {
-        let held = self.with_node(|node| {
-            let ledger = node.journaled().ledger();
-            let pods = ledger.state().admitted_pods().keys();
-            let held = pods.map(|uid| (uid.to_string(), ledger.exclusive_cpus(uid)));
-            held.filter(|(uid, _)| self.is_active(uid)).collect()
-        });
-        held.unwrap_or_default()
-    }
-
-    /// Pods that ended and hold resources. With an API server and on a full disk they may do so until the next check.
-    pub(super) fn ended_but_held(&self, step: Step) -> Vec<String> {
-        let delivered = self.api.with(|api| api.listed && api.events.is_empty());
-        let checked = step == Step::Check && delivered;
-        if self.pending || (self.setup.api_server && !checked) {
-            return Vec::new();
-        }
-        let held = self.with_node(|node| {
-            let pods = node.journaled().ledger().state().admitted_pods();
-            pods.keys().map(ToString::to_string).collect::<Vec<_>>()
-        });
-        let alive = |uid: &str| {
-            let uid = uid.split('/').next().unwrap_or(uid);
-            self.pods.iter().any(|pod| pod.uid == uid && !pod.ended)
-        };
-        let held = held.unwrap_or_default().into_iter();
-        held.filter(|uid| !alive(uid)).collect()
     }
 }
 

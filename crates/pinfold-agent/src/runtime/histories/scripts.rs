@@ -9,9 +9,26 @@ fn holds(runtime: Runtime, api_server: bool, steps: &[Step]) {
     let setup = Setup {
         runtime,
         api_server,
+        takeover: false,
     };
     if let Err((at, broken)) = play(setup, steps) {
         panic!("step {at}: {broken}");
+    }
+}
+
+/// Plays a history of a node that the agent takes over from the kubelet.
+fn takeover_holds(steps: &[Step]) {
+    for runtime in [Containerd, CriO] {
+        for api_server in [false, true] {
+            let setup = Setup {
+                runtime,
+                api_server,
+                takeover: true,
+            };
+            if let Err((at, broken)) = play(setup, steps) {
+                panic!("{setup:?}, step {at}: {broken}");
+            }
+        }
     }
 }
 
@@ -165,6 +182,71 @@ fn a_pod_whose_sandbox_is_stopped_before_the_pods_are_listed_keeps_its_cpus() {
                 Check,
                 Run(1),
             ],
+        ];
+        holds(Containerd, true, &steps.concat());
+    }
+}
+
+#[test]
+fn pods_keep_the_kubelets_cpus_even_if_the_agent_chose_them_for_each_other_before() {
+    // The kubelet takes the highest free CPUs, the agent the lowest: their choices for the pods cross.
+    let steps = [
+        &[WatchAll][..],
+        &container(5)[1..],
+        &container(1)[1..],
+        &[TakeOver],
+        &container(0)[1..],
+        &[TakeOver, Kill, StartAgent, WatchAll],
+        &container(6)[1..],
+    ];
+    takeover_holds(&steps.concat());
+}
+
+#[test]
+fn a_container_of_a_pinned_pod_that_is_made_anew_after_the_takeover_gets_its_cpus_again() {
+    let again = [
+        Exit(0, 0),
+        RemoveContainer(0, 0),
+        Create(0, 0),
+        Created(0, 0),
+        Start(0, 0),
+    ];
+    let steps = [
+        &[WatchAll][..],
+        &container(0)[1..],
+        &[TakeOver, TakeOver],
+        &again,
+        &container(1)[1..],
+        &[Kill, StartAgent, WatchAll, Check],
+    ];
+    takeover_holds(&steps.concat());
+}
+
+#[test]
+fn a_takeover_on_a_full_disk_leaves_the_kubelets_cpus_alone() {
+    let steps = [
+        &[WatchAll][..],
+        &container(0)[1..4],
+        &[Disk(true), TakeOver, Start(0, 0), Disk(false), Check],
+        &container(5)[1..],
+        &[Disk(true), RestartRuntime, PauseDies(5), Disk(false), Check],
+    ];
+    takeover_holds(&steps.concat());
+}
+
+#[test]
+fn pods_keep_their_cpus_if_cpus_come_back_online_or_the_machine_boots_with_other_memory() {
+    let steps = [
+        &[WatchAll, Rules(2), Run(6), Run(5)][..],
+        &container(3)[1..],
+        &[Offline(3), Offline(2), Offline(0)],
+    ];
+    holds(CriO, true, &steps.concat());
+    for memory in [1, 2, 0] {
+        let steps = [
+            &container(0)[..],
+            &container(3)[1..],
+            &[Kill, Reboot(memory), StartAgent],
         ];
         holds(Containerd, true, &steps.concat());
     }

@@ -113,7 +113,7 @@ impl Allocator<'_> {
 
     /// Whether the free totals of a set of NUMA nodes alone decide whether the pod fits it.
     #[must_use]
-    pub fn only_totals_decide(&self) -> bool {
+    pub(crate) fn only_totals_decide(&self) -> bool {
         let counts = (self.node.topology).is_some_and(|topology| self.can_count(topology));
         self.totals_decide && counts
     }

@@ -38,14 +38,27 @@ fn node(topology: KoordinatorTopology, fidelity: Fidelity) -> KoordinatorNode {
     }
 }
 
+/// A pod with the policies of its annotations `resource-spec` and `numa-topology-spec`.
 fn pod(qos: KoordinatorQos, milli: i64, spec: &str, numa: &str) -> PodDemand {
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    let (spec, numa) = (read(spec), read(numa));
     PodDemand {
         requests: Amounts::from([("cpu", milli), ("memory", 8)]),
         limits: Amounts::from([("cpu", milli)]),
         qos: Some(qos),
         priority: None,
-        spec: serde_json::from_str(spec).expect("a spec"),
-        numa: serde_json::from_str(numa).expect("a spec"),
+        spec: ResourceSpec {
+            required_bind: (spec["requiredCPUBindPolicy"].as_str()).and_then(BindPolicy::parse),
+            preferred_bind: (spec["preferredCPUBindPolicy"].as_str()).and_then(BindPolicy::parse),
+            preferred_exclusive: (spec["preferredCPUExclusivePolicy"].as_str())
+                .and_then(ExclusivePolicy::parse),
+        },
+        numa: NumaSpec {
+            policy: numa["numaTopologyPolicy"]
+                .as_str()
+                .and_then(NumaPolicy::parse),
+            exclusive: (numa["singleNUMANodeExclusive"].as_str()).and_then(NumaExclusive::parse),
+        },
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::node_topology::filter::tests::{pod, zone};
-use crate::node_topology::replica::Replica;
 use crate::node_topology::replica::{DeviceTotal, DeviceTotals, KnownCpus, ReplicaError};
+use crate::node_topology::replica::{Replica, RulesCache};
 use crate::node_topology::{Attribute, NodeTopology, Zone, attributes};
 use crate::volcano::cpu_detail::CpuRow;
 use crate::{ClusterNode, Evaluation, NodeRejection, PodRequest};
@@ -34,7 +34,13 @@ enum Prediction {
 }
 
 fn predict(object: &NodeTopology, pod: &Pod) -> Prediction {
-    let replica = Replica::of(object, &DeviceTotals::new(), None, Fidelity::Sound);
+    let replica = Replica::of(
+        object,
+        &DeviceTotals::new(),
+        None,
+        Fidelity::Sound,
+        &mut RulesCache::default(),
+    );
     evaluate(&replica.expect("a readable object"), &numbered(pod))
 }
 
@@ -103,7 +109,13 @@ fn each_policy_rejects_what_the_kubelet_would_reject() {
 fn a_rejection_lists_the_free_amount_of_each_numa_node() {
     let node = object(&policy("single-numa-node"), two_zones(["5", "3"]));
     let six = Arc::new(pod(&[&[("cpu", "6"), ("memory", "1Gi")]]));
-    let replica = Replica::of(&node, &DeviceTotals::new(), None, Fidelity::Sound);
+    let replica = Replica::of(
+        &node,
+        &DeviceTotals::new(),
+        None,
+        Fidelity::Sound,
+        &mut RulesCache::default(),
+    );
     let mut ledger = replica.expect("a readable object").ledger().clone();
     let decision = ledger
         .admit(&six, &mut NoPreference)
@@ -185,7 +197,13 @@ fn whole_cores_need_listed_cpus() {
             held: &list(held) | &list("10-15"),
         };
         let totals = DeviceTotals::new();
-        let replica = Replica::of(&node, &totals, Some(&known), Fidelity::Sound);
+        let replica = Replica::of(
+            &node,
+            &totals,
+            Some(&known),
+            Fidelity::Sound,
+            &mut RulesCache::default(),
+        );
         let prediction = evaluate(&replica.expect("readable"), &two);
         assert_eq!(
             prediction == Prediction::Admitted,
@@ -230,7 +248,14 @@ fn devices_that_no_zone_counts_are_near_no_numa_node() {
     let predicted = |policy_name, allocatable, free| {
         let node = object(&policy(policy_name), zones.clone());
         let totals = DeviceTotals::from([("v/nic".into(), DeviceTotal { allocatable, free })]);
-        let replica = Replica::of(&node, &totals, None, Fidelity::Sound).expect("readable");
+        let replica = Replica::of(
+            &node,
+            &totals,
+            None,
+            Fidelity::Sound,
+            &mut RulesCache::default(),
+        )
+        .expect("readable");
         evaluate(&replica, &pod_request)
     };
     assert_eq!(predicted("best-effort", 3, 2), Prediction::Admitted);
@@ -247,7 +272,14 @@ fn devices_that_no_zone_counts_are_near_no_numa_node() {
 #[test]
 fn an_object_that_describes_no_kubelet_is_an_error_and_not_a_panic() {
     let read = |node: &NodeTopology| {
-        Replica::of(node, &DeviceTotals::new(), None, Fidelity::Sound).map(|_| ())
+        Replica::of(
+            node,
+            &DeviceTotals::new(),
+            None,
+            Fidelity::Sound,
+            &mut RulesCache::default(),
+        )
+        .map(|_| ())
     };
     assert_eq!(read(&object(&[], vec![])), Err(ReplicaError::NoZones));
     let twice = vec![zone(1, &[]), zone(1, &[])];
@@ -291,7 +323,13 @@ fn a_deprecated_policy_without_a_scope_still_sets_the_policy() {
     let policy = |word: &str, attributes: &[(&str, &str)]| {
         let mut node = object(attributes, vec![zone(0, &[("cpu", "2")])]);
         node.topology_policies = vec![word.to_owned()];
-        let replica = Replica::of(&node, &DeviceTotals::new(), None, Fidelity::Sound);
+        let replica = Replica::of(
+            &node,
+            &DeviceTotals::new(),
+            None,
+            Fidelity::Sound,
+            &mut RulesCache::default(),
+        );
         replica.map(|replica| replica.ledger().rules().policy())
     };
     assert_eq!(policy("None", &[]), Ok(TopologyPolicy::None));

@@ -12,9 +12,8 @@ const BEAM: usize = 16;
 /// The number of unsorted masks at which they are reduced to minimal ones.
 const HEAP: usize = 1 << 16;
 
-/// The narrowest non-empty AND of one mask of each list, and whether there is certainly no narrower one. All masks are
-/// subsets of `all`.
-pub(super) fn narrowest_and(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<(NodeSet, bool)> {
+/// The narrowest non-empty AND of one mask of each list. All masks are subsets of `all`.
+pub(super) fn narrowest_and(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<NodeSet> {
     let mut best: Option<NodeSet> = None;
     let mut steps = Steps(0);
     for node in all {
@@ -48,7 +47,7 @@ pub(super) fn narrowest_and(all: NodeSet, lists: &[Vec<NodeSet>]) -> Option<(Nod
             break;
         }
     }
-    best.map(|mask| (mask, !steps.are_used_up()))
+    best
 }
 
 /// The narrowest AND of one mask of each list, where all masks contain `shared`. Keeps only the narrowest `width` masks

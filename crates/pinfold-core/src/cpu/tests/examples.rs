@@ -4,17 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::machines::{container, cpus, demand, even, fresh, nodes, pod, policy, sidecar};
-use crate::cpu::{
-    CpuConfig, CpuError, CpuManager, CpuOptions, CpuState, OptionGates, PodCpus, StaticCpus,
-};
+use crate::cpu::{CpuError, CpuManager, CpuOptions, CpuState, PodCpus, StaticCpus};
 use crate::cpu_set::{CpuList, CpuSet};
-use crate::demand::PodLevel;
 use crate::fidelity::Fidelity;
 use crate::hint::{ProviderHints, ResourceHints};
 use crate::pod::Pod;
-use crate::policy::TopologyPolicy;
 use crate::quantity::Quantity;
-use crate::settings::CpuManagerPolicy;
+use crate::settings::{CpuManagerPolicy, Settings};
 
 const FULL: CpuOptions = CpuOptions {
     full_pcpus_only: true,
@@ -323,18 +319,14 @@ fn a_configuration_is_rejected_with_the_kubelets_message() {
     let machine = Arc::new(even(1, 1, 4, 2));
     let rejection = |policy, option: Option<&str>, reserved: Option<i64>, named: &str| {
         let row = |name: &str| (name.to_owned(), "true".to_owned());
-        let quantity = reserved.map(Quantity::from);
-        let config = CpuConfig {
-            policy,
-            options: &option.map(row).into_iter().collect(),
-            gates: OptionGates::default(),
-            reserved: quantity.as_ref(),
-            reserved_cpus: CpuList::parse(named).unwrap(),
-            topology_policy: TopologyPolicy::None,
-            pod_level: PodLevel::Ignored,
-            fidelity: Fidelity::Sound,
+        let settings = Settings {
+            cpu_policy: policy,
+            cpu_options: option.map(row).into_iter().collect(),
+            reserved_cpu: reserved.map(Quantity::from),
+            reserved_cpus: Some(CpuList::parse(named).unwrap()),
+            ..Settings::default()
         };
-        CpuManager::new(Arc::clone(&machine), &config)
+        CpuManager::new(Arc::clone(&machine), &settings)
             .unwrap_err()
             .to_string()
     };

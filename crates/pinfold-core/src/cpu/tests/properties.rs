@@ -8,6 +8,7 @@ use crate::cpu::{
     StaticCpus, TakeError, take_distributed, take_packed,
 };
 use crate::cpu_set::{CpuId, CpuSet};
+use crate::edit::Direction;
 use crate::fidelity::Fidelity;
 use crate::hint::{ProviderHints, ResourceHints};
 use crate::node_set::NodeSet;
@@ -176,7 +177,7 @@ proptest! {
                     let before = node.journal.len();
                     if node.admit(&pod, affinity).is_err() {
                         for edit in node.journal.split_off(before).iter().rev() {
-                            node.state.revert(edit).unwrap();
+                            node.state.edit(edit, Direction::Revert).unwrap();
                         }
                     }
                 }
@@ -193,7 +194,7 @@ proptest! {
             node.check();
         }
         for edit in node.journal.iter().rev() {
-            node.state.revert(edit).unwrap();
+            node.state.edit(edit, Direction::Revert).unwrap();
         }
         prop_assert_eq!(node.state, begin);
     }

@@ -330,7 +330,7 @@ fn a_stale_edit_changes_nothing() {
         after: Some(set("a1")),
     };
     assert!(state.apply(&edit).is_err());
-    assert!(state.revert(&edit).is_err());
+    assert!(state.edit(&edit, Direction::Revert).is_err());
     assert_eq!(state, before);
     let json = serde_json::to_string(&edit).expect("text");
     assert_eq!(

@@ -1,9 +1,8 @@
 //! The CPU manager as a hint provider.
 
-use super::{AllocationError, HintProvider, PodInAdmission};
+use super::{AllocationError, Attempt, HintProvider};
 use crate::cpu::{CpuError, CpuGrant, check_pod_budget};
 use crate::decision::ResourceManager;
-use crate::device::PreferredAllocation;
 use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::state::ReusableCpus;
@@ -16,12 +15,10 @@ use crate::pod::Container;
 pub(super) struct CpuProvider;
 
 impl HintProvider for CpuProvider {
-    fn hints(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-        container: Option<&Container>,
-    ) -> ProviderHints {
+    fn hints(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>) -> ProviderHints {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.cpus.as_static() else {
             return ProviderHints::none();
         };
@@ -34,10 +31,12 @@ impl HintProvider for CpuProvider {
 
     fn facts(
         &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
+        attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
     ) -> Vec<ResourceFacts> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.cpus.as_static() else {
             return Vec::new();
         };
@@ -68,12 +67,13 @@ impl HintProvider for CpuProvider {
 
     fn allocate<'p>(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &mut PodInAdmission<'p>,
+        attempt: &mut Attempt<'_, 'p>,
         container: &'p Container,
         hint: Hint,
-        _plugins: &mut dyn PreferredAllocation,
     ) -> Result<(), AllocationError> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.cpus.as_static() else {
             return Ok(());
         };
@@ -93,10 +93,12 @@ impl HintProvider for CpuProvider {
 
     fn allocate_pod(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
+        attempt: &mut Attempt<'_, '_>,
         hint: Hint,
     ) -> Result<(), AllocationError> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.cpus.as_static() else {
             return Ok(());
         };
@@ -112,11 +114,10 @@ impl HintProvider for CpuProvider {
         }
     }
 
-    fn empty_shared_pool(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-    ) -> Option<Cause> {
+    fn empty_shared_pool(&self, attempt: &Attempt<'_, '_>) -> Option<Cause> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         transaction.rules.cpus.as_static()?;
         check_pod_budget(&pod.demand).err().map(Cause::Cpu)
     }

@@ -1,9 +1,9 @@
 //! The device manager as a hint provider.
 
-use super::{AllocationError, HintProvider, PodInAdmission};
+use super::{AllocationError, Attempt, HintProvider};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::demand;
-use crate::device::{self, DeviceError, DeviceRequest, PreferredAllocation};
+use crate::device::{self, DeviceError, DeviceRequest};
 use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::transaction::LedgerTransaction;
@@ -16,12 +16,10 @@ use crate::pod::Container;
 pub(super) struct DeviceProvider;
 
 impl HintProvider for DeviceProvider {
-    fn hints(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-        container: Option<&Container>,
-    ) -> ProviderHints {
+    fn hints(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>) -> ProviderHints {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let (pool, state) = (&transaction.state.pool, &transaction.state.devices);
         let spec = pod.demand.pod();
         match container {
@@ -32,10 +30,12 @@ impl HintProvider for DeviceProvider {
 
     fn facts(
         &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
+        attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
     ) -> Vec<ResourceFacts> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let whole;
         let limits = match container {
             Some(container) => &container.limits,
@@ -91,12 +91,16 @@ impl HintProvider for DeviceProvider {
 
     fn allocate<'p>(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &mut PodInAdmission<'p>,
+        attempt: &mut Attempt<'_, 'p>,
         container: &'p Container,
         hint: Hint,
-        plugins: &mut dyn PreferredAllocation,
     ) -> Result<(), AllocationError> {
+        let Attempt {
+            transaction,
+            pod,
+            plugins,
+            ..
+        } = attempt;
         let state = &*transaction.state;
         let request = DeviceRequest {
             pod: pod.demand.pod(),
@@ -104,7 +108,7 @@ impl HintProvider for DeviceProvider {
             affinity: hint.mask,
             reusable: &pod.devices,
         };
-        let grant = device::allocate(&state.pool, &state.devices, request, plugins)?;
+        let grant = device::allocate(&state.pool, &state.devices, request, *plugins)?;
         transaction.devices(grant.edits);
         let devices = &transaction.state.devices;
         pod.devices.add(&pod.demand, container, devices);

@@ -1,8 +1,7 @@
 //! The memory manager as a hint provider.
 
-use super::{AllocationError, HintProvider, PodInAdmission};
+use super::{AllocationError, Attempt, HintProvider};
 use crate::decision::{RejectionReason, ResourceManager};
-use crate::device::PreferredAllocation;
 use crate::explanation::{Cause, MemoryGrouping, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::transaction::LedgerTransaction;
@@ -15,12 +14,10 @@ use crate::pod::Container;
 pub(super) struct MemoryProvider;
 
 impl HintProvider for MemoryProvider {
-    fn hints(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-        container: Option<&Container>,
-    ) -> ProviderHints {
+    fn hints(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>) -> ProviderHints {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.memory.as_static() else {
             return ProviderHints::none();
         };
@@ -34,10 +31,12 @@ impl HintProvider for MemoryProvider {
 
     fn facts(
         &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
+        attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
     ) -> Vec<ResourceFacts> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let memory = &transaction.state.memory;
         let managed = pod.demand.is_guaranteed() && !pod.demand.is_ignored();
         if memory.nodes().is_empty() || !managed {
@@ -73,12 +72,13 @@ impl HintProvider for MemoryProvider {
 
     fn allocate<'p>(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &mut PodInAdmission<'p>,
+        attempt: &mut Attempt<'_, 'p>,
         container: &'p Container,
         hint: Hint,
-        _plugins: &mut dyn PreferredAllocation,
     ) -> Result<(), AllocationError> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.memory.as_static() else {
             return Ok(());
         };
@@ -90,10 +90,12 @@ impl HintProvider for MemoryProvider {
 
     fn allocate_pod(
         &self,
-        transaction: &mut LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
+        attempt: &mut Attempt<'_, '_>,
         hint: Hint,
     ) -> Result<(), AllocationError> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let Some(policy) = transaction.rules.memory.as_static() else {
             return Ok(());
         };
@@ -102,11 +104,10 @@ impl HintProvider for MemoryProvider {
         Ok(())
     }
 
-    fn empty_shared_pool(
-        &self,
-        transaction: &LedgerTransaction<'_>,
-        pod: &PodInAdmission<'_>,
-    ) -> Option<Cause> {
+    fn empty_shared_pool(&self, attempt: &Attempt<'_, '_>) -> Option<Cause> {
+        let Attempt {
+            transaction, pod, ..
+        } = attempt;
         let policy = transaction.rules.memory.as_static()?;
         match policy
             .pod_hints(&transaction.state.memory, &pod.demand)

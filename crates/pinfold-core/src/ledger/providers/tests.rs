@@ -20,22 +20,12 @@ struct PrefersNodeOne;
 static RELEASED: AtomicUsize = AtomicUsize::new(0);
 
 impl HintProvider for PrefersNodeOne {
-    fn hints(
-        &self,
-        _: &LedgerTransaction<'_>,
-        _: &PodInAdmission<'_>,
-        _: Option<&Container>,
-    ) -> ProviderHints {
+    fn hints(&self, _: &Attempt<'_, '_>, _: Option<&Container>) -> ProviderHints {
         let one = Hint::on(NodeSet::from_bits(0b10), true);
         ProviderHints::one("example.com/link".into(), ResourceHints::List(vec![one]))
     }
 
-    fn facts(
-        &self,
-        _: &LedgerTransaction<'_>,
-        _: &PodInAdmission<'_>,
-        _: Option<&Container>,
-    ) -> Vec<ResourceFacts> {
+    fn facts(&self, _: &Attempt<'_, '_>, _: Option<&Container>) -> Vec<ResourceFacts> {
         vec![ResourceFacts::new(
             "example.com/link".into(),
             ResourceManager::Device,
@@ -45,11 +35,9 @@ impl HintProvider for PrefersNodeOne {
 
     fn allocate<'p>(
         &self,
-        _: &mut LedgerTransaction<'_>,
-        _: &mut PodInAdmission<'p>,
+        _: &mut Attempt<'_, 'p>,
         container: &'p Container,
         _: Hint,
-        _: &mut dyn PreferredAllocation,
     ) -> Result<(), AllocationError> {
         let resource = ResourceName::from("example.com/link");
         match container.name.as_str() {

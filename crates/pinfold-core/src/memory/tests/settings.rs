@@ -1,6 +1,7 @@
 //! Reservations and the table of the empty machine.
 
 use super::*;
+use crate::settings::{MemoryManagerPolicy, Settings};
 
 #[test]
 fn more_reserved_than_total_leaves_nothing_allocatable() {
@@ -25,16 +26,14 @@ fn reservations_must_name_known_nodes_and_add_up() {
         limits: list(rows),
     };
     let says = |node: &[(&str, &str)], rows: &[MemoryReservation]| {
-        let made = MemoryPolicy::new(
-            crate::settings::MemoryManagerPolicy::Static,
-            &machine,
-            &list(node),
-            rows,
-            PodLevel::Ignored,
-            Fidelity::Sound,
-        );
-        made.map(|policy| policy.name())
-            .map_err(|error| error.to_string())
+        let settings = Settings {
+            memory_policy: MemoryManagerPolicy::Static,
+            node_reservation: list(node),
+            reserved_memory: rows.to_vec(),
+            ..Settings::default()
+        };
+        let made = MemoryPolicy::new(&machine, &settings);
+        made.map(|_| ()).map_err(|error| error.to_string())
     };
     let half = [("memory", "512Mi")];
     assert_eq!(
@@ -42,7 +41,7 @@ fn reservations_must_name_known_nodes_and_add_up() {
             &[("memory", "1Gi"), ("cpu", "2")],
             &[on(0, &half), on(5, &half)]
         ),
-        Ok("Static")
+        Ok(())
     );
     type Rows<'a> = &'a [(&'a str, &'a str)];
     let rejections: [(Rows<'_>, &[MemoryReservation], &str); 6] = [

@@ -4,8 +4,7 @@ use pinfold_cluster::{Evaluation, PodRequest};
 
 use super::*;
 use crate::decider::Decider;
-use crate::inventory::Inventory;
-use crate::manifest;
+use crate::objects::{self, ClusterObjects};
 
 fn reading(decider: Decider) -> DialectOptions {
     DialectOptions {
@@ -46,16 +45,13 @@ fn pod(name: &str, cpus: u32, node: &str) -> String {
     )
 }
 
-fn inventory(text: &str) -> Inventory {
-    let mut inventory = Inventory::default();
-    for document in manifest::read("test", text.as_bytes()).expect("objects") {
-        inventory.add(&document).expect("an object");
-    }
-    inventory
+fn reports(text: &str) -> ClusterObjects {
+    let read = objects::read("test", text.as_bytes());
+    read.expect("objects").value
 }
 
-fn seats(inventory: &Inventory, decider: Decider) -> Vec<PodLocation> {
-    let sources = inventory.objects.nodes_with_sources();
+fn seats(objects: &ClusterObjects, decider: Decider) -> Vec<PodLocation> {
+    let sources = objects.nodes_with_sources();
     let pods = sources[0].pods.iter();
     pods.map(|pod| sources[0].location_of(pod, &reading(decider)))
         .collect()
@@ -73,10 +69,10 @@ fn on(node: i64) -> PodLocation {
 fn pods_are_located_where_the_resources_in_use_add_up() {
     let kubelet = Decider::default();
     // 4 and 6 CPUs in use: 4 can only be on one, then 6 on the other.
-    let reported = inventory(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
+    let reported = reports(&node("container", [4, 2], &[("four", 4), ("six", 6)]));
     assert_eq!(seats(&reported, kubelet), [on(0), on(1)]);
     // 2 + 4 fill one and 6 the other, or the other way round.
-    let open = inventory(&node("container", [2, 2], &[("a", 2), ("b", 4), ("c", 6)]));
+    let open = reports(&node("container", [2, 2], &[("a", 2), ("b", 4), ("c", 6)]));
     let both: NodeSet = [0, 1]
         .into_iter()
         .filter_map(|id| NodeId::new(id).ok())
@@ -90,7 +86,7 @@ fn pods_are_located_where_the_resources_in_use_add_up() {
         ]
     );
     // More than is in use anywhere: the report is older than the pod.
-    let stale = inventory(&node("container", [8, 8], &[("four", 4)]));
+    let stale = reports(&node("container", [8, 8], &[("four", 4)]));
     assert_eq!(seats(&stale, kubelet), [PodLocation::Unknown]);
 }
 
@@ -101,7 +97,7 @@ fn containers_aligned_one_by_one_may_be_on_different_numa_nodes() {
                {name: b, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
     for (scope, expected) in [("container", PodLocation::Unknown), ("pod", on(0))] {
         let text = format!("{}{two}", node(scope, [4, 8], &[]));
-        let found = seats(&inventory(&text), Decider::default());
+        let found = seats(&reports(&text), Decider::default());
         assert_eq!(found, [expected], "{scope}");
     }
 }
@@ -109,10 +105,10 @@ fn containers_aligned_one_by_one_may_be_on_different_numa_nodes() {
 #[test]
 fn a_node_without_a_pod_has_its_resources_available_again() {
     let text = node("container", [4, 2], &[("four", 4), ("six", 6)]) + &pod("new", 7, "");
-    let reported = inventory(&text);
+    let reported = reports(&text);
     let options = reading(Decider::default());
-    let sources = reported.objects.nodes_with_sources();
-    let new = reported.objects.pods.last().expect("the new one");
+    let sources = reported.nodes_with_sources();
+    let new = reported.pods.last().expect("the new one");
     let pod_request = PodRequest::new(Arc::new(new.pod.clone()));
     let mut full = sources[0].member(&options).expect("a member").value;
     assert!(matches!(
@@ -153,7 +149,7 @@ fn the_scheduler_s_annotation_on_a_pod_has_precedence() {
         metadata: {name: bound, annotations: {scheduling.koordinator.sh/resource-status: \
         '{\"cpuset\": \"2-3\", \"numaNodeResources\": [{\"node\": 1, \"resources\": {\"cpu\": \"2\"}}]}'}}\n\
         spec: {nodeName: n1, containers: [{name: main, resources: {limits: {cpu: 2, memory: 2Gi}}}]}\n";
-    let reported = inventory(&text);
+    let reported = reports(&text);
     let expected = PodLocation::Known {
         cpus: CpuSet::parse("2-3").expect("a list"),
         numa: NodeSet::single(NodeId::new(1).expect("an id")),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pinfold_cluster::node_topology::replica::{DeviceTotals, KnownCpus, Replica};
+use pinfold_cluster::node_topology::replica::{DeviceTotals, KnownCpus, Replica, RulesCache};
 use pinfold_cluster::volcano::cpu_detail::CpuRow;
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::device::NoPreference;
@@ -104,7 +104,13 @@ fn replica(ledger: &Ledger) -> Ledger {
     };
     known.rows = facts.cpus.iter().map(row).collect();
     let core = read.converted(NrtVersion::V1Alpha2).to_core();
-    let replica = Replica::of(&core, &DeviceTotals::new(), Some(&known), Fidelity::Sound);
+    let replica = Replica::of(
+        &core,
+        &DeviceTotals::new(),
+        Some(&known),
+        Fidelity::Sound,
+        &mut RulesCache::default(),
+    );
     replica.expect("a node").ledger().clone()
 }
 

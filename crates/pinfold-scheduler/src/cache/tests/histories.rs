@@ -12,7 +12,7 @@ use super::node::TestNode;
 use super::{cache, observed_pod};
 use crate::cache::node::{Observed, TopologyReport};
 use crate::cache::pod_info::{ObservedPod, PodInfo};
-use crate::extender::filter::NodeVerdict;
+use crate::engine::filter::NodeVerdict;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -118,7 +118,6 @@ fn run(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCas
                     cache.release(info.uid(), now);
                     continue;
                 }
-                cache.mark_bound(info.uid());
                 let pod = BoundPod {
                     info: info.clone(),
                     cpus,
@@ -183,7 +182,7 @@ fn run(policies: [&str; 2], scope: &str, steps: Vec<Step>) -> Result<(), TestCas
             let info = observed_pod("last", cpus, &memory, None, "Pending").info;
             let verdicts = cache.filter(&info, &["n0", "n1"]);
             for (node, verdict) in nodes.iter().zip(verdicts) {
-                let is_sum = |class| class == crate::extender::reason::RejectionClass::Resources;
+                let is_sum = |class| class == crate::engine::reason::RejectionClass::Resources;
                 match verdict {
                     NodeVerdict::Fits => {
                         prop_assert!(node.would_admit(info.request.pod()), "{}", node.name);

@@ -65,6 +65,19 @@ fn machine() -> Machine {
 
 impl TestNode {
     pub(crate) fn new(name: &str, policy: &str, scope: &str) -> Self {
+        Self::with_memory_policy(name, policy, scope, MemoryManagerPolicy::Static)
+    }
+
+    pub(crate) fn without_memory_manager(name: &str, policy: &str) -> Self {
+        Self::with_memory_policy(name, policy, "container", MemoryManagerPolicy::None)
+    }
+
+    fn with_memory_policy(
+        name: &str,
+        policy: &str,
+        scope: &str,
+        memory_policy: MemoryManagerPolicy,
+    ) -> Self {
         let gib = ResourceList::from([("memory".into(), Quantity::bytes(1 << 30))]);
         let settings = Settings {
             fidelity: Fidelity::Exact,
@@ -72,12 +85,15 @@ impl TestNode {
             topology_scope: scope.parse().expect("a scope"),
             cpu_policy: CpuManagerPolicy::Static,
             reserved_cpu: Some(1.into()),
-            memory_policy: MemoryManagerPolicy::Static,
+            memory_policy,
             node_reservation: gib.clone(),
-            reserved_memory: vec![MemoryReservation {
-                numa_node: 0,
-                limits: gib,
-            }],
+            reserved_memory: match memory_policy {
+                MemoryManagerPolicy::Static => vec![MemoryReservation {
+                    numa_node: 0,
+                    limits: gib,
+                }],
+                _ => Vec::new(),
+            },
             ..Settings::default()
         };
         let rules = Rules::new(machine().into(), settings).expect("rules");

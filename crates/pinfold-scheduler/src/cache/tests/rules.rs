@@ -1,20 +1,20 @@
 //! The rules of the cache, one by one.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pinfold_core::name::PodUid;
 
 use super::node::TestNode;
 use super::{cache, observed_pod, policy, seconds};
 use crate::cache::pod_info::{self, PodInfo};
-use crate::cache::{Cache, CachePolicy, ProblemKind, ReportedDialect, ReserveError};
+use crate::cache::{Cache, CachePolicy, ReportedDialect, ReserveError};
 use crate::config::Fallback;
-use crate::extender::filter::NodeVerdict;
-use crate::extender::reason::{self, RejectionClass};
-use crate::requeue::RejectedPods;
+use crate::engine::filter::NodeVerdict;
+use crate::engine::reason::RejectionClass;
+use crate::weights::Weights;
 
-fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<RejectionClass> {
+pub(super) fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<RejectionClass> {
     let info = observed_pod(uid, cpus, "1Gi", None, "Pending").info;
     match cache.filter(&info, &[node]).remove(0) {
         NodeVerdict::Fits => None,
@@ -23,7 +23,7 @@ fn class(cache: &mut Cache, uid: &str, cpus: u32, node: &str) -> Option<Rejectio
 }
 
 /// A policy under which nodes with stale reports pass.
-fn lenient() -> CachePolicy {
+pub(super) fn lenient() -> CachePolicy {
     let mut lenient = policy();
     lenient.nodes.stale_report = Fallback::Pass;
     lenient
@@ -74,7 +74,6 @@ fn a_reserved_pod_counts_until_the_report_lists_it() {
     );
     let again = cache.reserve(&first, &"a".into(), now);
     assert!(matches!(again, Err(ReserveError::AlreadyPlaced(_))));
-    cache.mark_bound(first.uid());
     // A report from before the pod was admitted changes nothing.
     node.terminate(&"none".into());
     cache.apply_pod(observed_pod("first", 4, "1Gi", Some("a"), "Pending"), now);
@@ -94,89 +93,6 @@ fn a_reserved_pod_counts_until_the_report_lists_it() {
         Some(RejectionClass::Numa)
     );
     assert_eq!(class(&mut cache, "second", 3, "a"), None);
-}
-
-#[test]
-fn a_released_reservation_frees_its_resources() {
-    let now = Instant::now();
-    let node = TestNode::new("a", "single-numa-node", "container");
-    let mut cache = cache(&[&node], now);
-    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
-    cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.release(first.uid(), now);
-    assert_eq!(class(&mut cache, "second", 4, "a"), None);
-    assert_eq!(cache.reservations().count(), 0);
-}
-
-#[test]
-fn an_unconfirmed_reservation_expires_after_a_pod_event_that_is_later_than_its_timeout() {
-    let now = Instant::now();
-    let node = TestNode::new("a", "single-numa-node", "container");
-    let mut cache = cache(&[&node], now);
-    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
-    cache.apply_pod(observed_pod("first", 4, "1Gi", None, "Pending"), now);
-    cache.reserve(&first, &"a".into(), now).expect("free");
-    let late = now + seconds(3600);
-    cache.tick(late);
-    assert_eq!(
-        cache.reservations().count(),
-        1,
-        "no pod event since the timeout"
-    );
-    cache.record_pod_event(late);
-    cache.tick(late);
-    assert_eq!(cache.reservations().count(), 0);
-    assert_eq!(class(&mut cache, "second", 4, "a"), None);
-    let problems = cache.take_problems();
-    let kinds: Vec<ProblemKind> = problems.iter().map(|problem| problem.kind).collect();
-    assert!(kinds.contains(&ProblemKind::BindingTimedOut), "{kinds:?}");
-}
-
-#[test]
-fn an_unconfirmed_binding_is_retried_on_the_same_node_only() {
-    let now = Instant::now();
-    let nodes = ["a", "b"].map(|name| TestNode::new(name, "single-numa-node", "container"));
-    let mut cache = cache(&[&nodes[0], &nodes[1]], now);
-    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
-    cache.apply_pod(observed_pod("first", 4, "1Gi", None, "Pending"), now);
-    cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.mark_unconfirmed(first.uid());
-    assert_eq!(class(&mut cache, "first", 4, "a"), None);
-    assert_eq!(
-        class(&mut cache, "first", 4, "b"),
-        Some(RejectionClass::Pod)
-    );
-    assert_eq!(
-        class(&mut cache, "second", 4, "a"),
-        Some(RejectionClass::Numa)
-    );
-    let elsewhere = cache.reserve(&first, &"b".into(), now);
-    assert!(matches!(elsewhere, Err(ReserveError::AlreadyPlaced(_))));
-    cache
-        .reserve(&first, &"a".into(), now)
-        .expect("the same node");
-    assert_eq!(
-        class(&mut cache, "second", 4, "a"),
-        Some(RejectionClass::Numa)
-    );
-    assert_eq!(cache.reservations().count(), 1);
-}
-
-#[test]
-fn an_accepted_binding_never_times_out() {
-    let now = Instant::now();
-    let node = TestNode::new("a", "single-numa-node", "container");
-    let mut cache = cache(&[&node], now);
-    let first = observed_pod("first", 4, "1Gi", None, "Pending").info;
-    cache.reserve(&first, &"a".into(), now).expect("free");
-    cache.mark_bound(first.uid());
-    let late = now + seconds(3600);
-    cache.record_pod_event(late);
-    cache.tick(late);
-    assert_eq!(
-        class(&mut cache, "second", 4, "a"),
-        Some(RejectionClass::Numa)
-    );
 }
 
 #[test]
@@ -339,7 +255,7 @@ fn a_reserved_pod_that_another_scheduler_bound_elsewhere_is_moved() {
 }
 
 #[test]
-fn the_fewest_victims_free_enough_on_one_numa_node() {
+fn a_node_is_evaluated_with_pods_added_and_removed() {
     let now = Instant::now();
     let mut node = TestNode::new("a", "single-numa-node", "container");
     let mut pods = Vec::new();
@@ -353,22 +269,27 @@ fn the_fewest_victims_free_enough_on_one_numa_node() {
     for pod in pods {
         cache.apply_pod(pod, now);
     }
-    let important = |cpus: u32| {
-        let mut pod = super::pod_json("big", cpus, "1Gi", None, "Pending");
-        pod["spec"]["priority"] = 1000.into();
-        pod_info::parse(&pod.to_string()).expect("a pod").info
+    let info = |uid: &str, cpus: u32| observed_pod(uid, cpus, "1Gi", None, "Pending").info;
+    let fits = |cpus: u32, added: &[Arc<PodInfo>], removed: &[&str]| {
+        let removed = removed.iter().map(|uid| (*uid).into()).collect();
+        let verdict = cache.filter_changed(&info("big", cpus), &"a".into(), added, &removed, now);
+        verdict == NodeVerdict::Fits
     };
-    let named: Vec<PodUid> = vec!["two".into(), "three".into()];
-    let victims = cache.victims(&important(3), &"a".into(), &named, now);
-    assert_eq!(victims, Some(vec!["three".into()]), "one is enough");
-    let victims = cache.victims(&important(4), &"a".into(), &named, now);
-    assert_eq!(
-        victims,
-        Some(vec!["two".into(), "also-two".into()]),
-        "together they free one NUMA node"
+    assert!(!fits(3, &[], &[]));
+    assert!(fits(3, &[], &["three"]), "one eviction is enough");
+    assert!(
+        !fits(4, &[], &["three", "two"]),
+        "in sum, but on no NUMA node"
     );
-    let victims = cache.victims(&important(5), &"a".into(), &named, now);
-    assert_eq!(victims, None, "no NUMA node is that large");
+    assert!(fits(4, &[], &["two", "also-two"]));
+    assert!(!fits(5, &[], &["three", "two", "also-two"]));
+    let nominated = [info("nominated", 3)];
+    assert!(!fits(1, &nominated, &["three"]), "a nominated pod takes it");
+    assert!(fits(2, &nominated, &["three", "two"]));
+    assert!(
+        fits(3, &[info("three", 3)], &["three"]),
+        "a pod is not added to the node that has it"
+    );
 }
 
 #[test]
@@ -415,235 +336,52 @@ fn pods_placed_after_a_released_reservation_are_placed_again_without_it() {
     );
 }
 
-/// A cache with one node, a pod reserved on it, and a pod that it rejects until then.
-fn full(now: Instant) -> (Cache, Arc<PodInfo>, Arc<PodInfo>) {
-    let node = TestNode::new("a", "single-numa-node", "container");
-    let mut cache = cache(&[&node], now);
-    let other = observed_pod("other", 4, "1Gi", None, "Pending").info;
-    let pending = observed_pod("pending", 4, "1Gi", None, "Pending").info;
-    cache.apply_pod(observed_pod("pending", 4, "1Gi", None, "Pending"), now);
-    cache.reserve(&other, &"a".into(), now).expect("free");
-    assert_eq!(
-        class(&mut cache, "pending", 4, "a"),
-        Some(RejectionClass::Numa)
-    );
-    (cache, other, pending)
-}
-
 #[test]
-fn a_pod_that_fits_within_the_requeue_interval_is_requeued_after_it() {
+fn a_new_node_takes_no_pods_with_numa_needs_before_its_first_report() {
     let now = Instant::now();
-    let (mut cache, other, pending) = full(now);
-    let rejected = RejectedPods::default();
-    rejected.add(pending.clone(), now);
-    let requeues = |cache: &mut Cache, after: u64| {
-        let changed = cache.take_changed();
-        let requeues = rejected.requeues(cache, changed, now + Duration::from_secs(after));
-        requeues.len()
-    };
-    assert_eq!(requeues(&mut cache, 0), 0);
-    cache.release(other.uid(), now);
-    assert_eq!(requeues(&mut cache, 0), 1);
-    // Another pod is reserved first, and released within the requeue interval.
-    cache.reserve(&other, &"a".into(), now).expect("free");
-    assert_eq!(requeues(&mut cache, 1), 0);
-    cache.release(other.uid(), now);
-    assert_eq!(requeues(&mut cache, 2), 0);
-    assert_eq!(requeues(&mut cache, 8), 1);
-}
-
-#[test]
-fn a_pod_that_was_rejected_before_its_watch_event_is_requeued() {
-    let now = Instant::now();
+    let node = TestNode::new("fresh", "single-numa-node", "container");
     let mut cache = cache(&[], now);
-    let rejected = RejectedPods::default();
-    let early = observed_pod("early", 4, "1Gi", None, "Pending").info;
-    assert_eq!(
-        class(&mut cache, "early", 4, "a"),
-        Some(RejectionClass::UnknownNode)
-    );
-    rejected.add(early.clone(), now);
-    let node = TestNode::new("a", "single-numa-node", "container");
-    let (name, report) = node.report(now);
     cache.apply_node(node.info(), now);
-    cache.apply_report(&name, report, now);
-    let changed = cache.take_changed();
-    assert_eq!(rejected.requeues(&mut cache, changed, now).len(), 1);
-    // Deleted pods are not requeued, nor pods that were not rejected again for a long time.
-    let late = now + seconds(3600);
-    let requeues = |cache: &mut Cache, at: Instant| {
-        let changed = vec![name.clone()];
-        rejected.requeues(cache, changed, at).len()
-    };
-    assert_eq!(requeues(&mut cache, now + seconds(8)), 1);
-    cache.delete_pod(early.uid(), now);
-    assert_eq!(requeues(&mut cache, now + seconds(16)), 0);
-    rejected.add(observed_pod("other", 4, "1Gi", None, "Pending").info, now);
-    assert_eq!(requeues(&mut cache, late), 0);
-}
-
-#[test]
-fn a_node_that_changes_while_it_rejects_a_pod_is_checked_again() {
-    let now = Instant::now();
-    let (mut cache, other, pending) = full(now);
-    let rejected = RejectedPods::default();
-    // The node gets room, and its change is processed, before the rejection is added.
-    cache.release(other.uid(), now);
-    let changed = cache.take_changed();
-    assert_eq!(rejected.requeues(&mut cache, changed, now).len(), 0);
-    rejected.add(pending.clone(), now);
-    let requeues = rejected.requeues(&mut cache, Vec::new(), now + seconds(1));
-    assert_eq!(requeues.len(), 1);
-    // The API server is unreachable.
-    for requeue in requeues {
-        rejected.retry(requeue);
-    }
     assert_eq!(
-        rejected
-            .requeues(&mut cache, Vec::new(), now + seconds(2))
-            .len(),
-        1
+        class(&mut cache, "early", 1, "fresh"),
+        Some(RejectionClass::NoReport)
     );
-    assert_eq!(
-        rejected
-            .requeues(&mut cache, Vec::new(), now + seconds(9))
-            .len(),
-        0
-    );
-}
-
-/// A node with two pods: NUMA node 0 has 1 CPU and 6 GiB left, node 1 has 2 CPUs and 4 GiB.
-fn tight(now: Instant) -> (TestNode, Cache) {
-    let mut node = TestNode::new("a", "single-numa-node", "container");
-    let pods = [("low", 2, "1Gi"), ("high", 2, "4Gi")];
-    let pods =
-        pods.map(|(uid, cpus, memory)| observed_pod(uid, cpus, memory, Some("a"), "Running"));
-    for pod in &pods {
-        assert!(node.admit(pod.info.request.pod()));
-    }
-    let mut cache = cache(&[&node], now);
-    for pod in pods {
-        cache.apply_pod(pod, now);
-    }
-    (node, cache)
-}
-
-#[test]
-fn a_pod_is_not_reserved_where_a_deletion_could_make_it_misfit() {
-    let now = Instant::now();
-    let (mut node, mut cache) = tight(now);
-    let info =
-        |uid: &str, cpus: u32, memory: &str| observed_pod(uid, cpus, memory, None, "Pending").info;
-    // `first` is placed on NUMA node 1; but if `low` is deleted before, on node 0, where it takes memory from `large`.
-    let first = info("first", 2, "2Gi");
-    cache.reserve(&first, &"a".into(), now).expect("free");
-    let large = info("large", 1, "6Gi");
-    let no_headroom =
-        NodeVerdict::Rejected(RejectionClass::NoHeadroom, reason::NO_HEADROOM.to_owned());
-    assert_eq!(cache.filter(&large, &["a"]), [no_headroom]);
-    let rejected = cache.reserve(&large, &"a".into(), now);
-    assert!(
-        matches!(rejected, Err(ReserveError::NoHeadroom)),
-        "{rejected:?}"
-    );
-    assert!(node.admit(first.request.pod()));
     let (name, report) = node.report(now);
     cache.apply_report(&name, report, now);
-    cache.reserve(&large, &"a".into(), now).expect("room");
-    assert!(node.admit(large.request.pod()));
+    assert_eq!(class(&mut cache, "early", 1, "fresh"), None);
 }
 
 #[test]
-fn pods_that_fit_together_on_one_numa_node_are_reserved_at_once() {
+fn an_answer_about_all_nodes_groups_equal_reasons_and_has_a_score_per_fitting_node() {
     let now = Instant::now();
-    let node = TestNode::new("a", "restricted", "container");
-    let mut cache = cache(&[&node], now);
-    // NUMA node 1 has four CPUs and 8 GiB.
-    for (uid, cpus, memory) in [
-        ("first", 1, "4Gi"),
-        ("second", 2, "2Gi"),
-        ("third", 1, "2Gi"),
-    ] {
-        let info = observed_pod(uid, cpus, memory, None, "Pending").info;
-        cache.reserve(&info, &"a".into(), now).expect("free");
-    }
+    let nodes = ["a", "b", "c"].map(|name| TestNode::new(name, "single-numa-node", "container"));
+    let wide = TestNode::new("wide", "none", "container");
+    let mut cache = cache(&[&nodes[0], &nodes[1], &nodes[2], &wide], now);
+    let info = observed_pod("five", 5, "1Gi", None, "Pending").info;
+    let answer = cache.pre_filter(&info, &Weights::default());
+    let names: Vec<&str> = answer
+        .fitting
+        .names
+        .names
+        .iter()
+        .map(pinfold_core::name::NodeName::as_str)
+        .collect();
+    assert_eq!(names, ["a", "b", "c", "wide"]);
+    assert_eq!(answer.fitting.fits.as_bytes(), [0b1000]);
+    assert_eq!(answer.scores.len(), 1);
+    let [group] = answer.rejections.as_slice() else {
+        panic!("{:?}", answer.rejections);
+    };
+    assert_eq!(group.nodes.as_bytes(), [0b0111]);
     assert_eq!(
-        class(&mut cache, "fourth", 1, "a"),
-        Some(RejectionClass::NoHeadroom)
+        group.reason,
+        "NUMA: cpu: 5 asked, at most 4 free on one NUMA node"
     );
-    // A released reservation gives its headroom back.
-    cache.release(&"second".into(), now);
-    assert_eq!(class(&mut cache, "fourth", 1, "a"), None);
-    assert_eq!(
-        class(&mut cache, "fourth", 3, "a"),
-        Some(RejectionClass::NoHeadroom)
-    );
-}
-
-#[test]
-fn headroom_is_not_required_where_stale_reports_pass() {
-    let now = Instant::now();
-    let (_, mut cache) = tight(now);
-    cache.set_policy(lenient(), now);
-    for (uid, cpus, memory) in [("first", 2, "2Gi"), ("large", 1, "6Gi")] {
-        let info = observed_pod(uid, cpus, memory, None, "Pending").info;
-        cache.reserve(&info, &"a".into(), now).expect("free");
-    }
-}
-
-/// A Guaranteed pod of two containers, with CPUs and memory of each.
-fn two_containers(uid: &str, amounts: [(u32, &str); 2]) -> Arc<PodInfo> {
-    let mut pod = super::pod_json(uid, 1, "1Gi", None, "Pending");
-    let containers = amounts.map(|(cpus, memory)| {
-        let amounts = serde_json::json!({ "cpu": cpus.to_string(), "memory": memory });
-        serde_json::json!({
-            "name": format!("c{cpus}"), "image": "i",
-            "resources": { "requests": amounts, "limits": amounts },
-        })
-    });
-    pod["spec"]["containers"] = containers.to_vec().into();
-    pod_info::parse(&pod.to_string()).expect("a pod").info
-}
-
-#[test]
-fn a_pod_of_several_containers_waits_until_a_burst_of_deletions_is_over() {
-    let now = Instant::now();
-    let mut node = TestNode::new("a", "single-numa-node", "container");
-    // Free afterwards: one CPU and 5 GiB on NUMA node 0, no CPU and 1 GiB on NUMA node 1.
-    for (uid, cpus, memory) in [
-        ("p", 1, "1Gi"),
-        ("q", 1, "1Gi"),
-        ("r", 2, "6Gi"),
-        ("s", 2, "1Gi"),
-    ] {
-        let info = observed_pod(uid, cpus, memory, Some("a"), "Running").info;
-        assert!(node.admit(info.request.pod()));
-    }
-    let mut cache = cache(&[&node], now);
-    for (uid, cpus, memory) in [
-        ("p", 1, "1Gi"),
-        ("q", 1, "1Gi"),
-        ("r", 2, "6Gi"),
-        ("s", 2, "1Gi"),
-    ] {
-        cache.apply_pod(observed_pod(uid, cpus, memory, Some("a"), "Running"), now);
-    }
-    let pair = two_containers("pair", [(2, "1Gi"), (1, "5Gi")]);
-    let single = observed_pod("single", 2, "1Gi", None, "Pending").info;
-    node.terminate(&"s".into());
-    cache.delete_pod(&"s".into(), now);
-    // The kubelet would admit it now, but not if another pod is deleted first.
-    assert!(node.would_admit(pair.request.pod()));
-    let verdict = |cache: &mut Cache, info: &Arc<PodInfo>| cache.filter(info, &["a"]).remove(0);
-    let no_headroom =
-        NodeVerdict::Rejected(RejectionClass::NoHeadroom, reason::NO_HEADROOM.to_owned());
-    assert_eq!(verdict(&mut cache, &pair), no_headroom);
-    assert_eq!(verdict(&mut cache, &single), NodeVerdict::Fits);
-    cache.tick(now + seconds(3));
-    assert_eq!(verdict(&mut cache, &pair), NodeVerdict::Fits);
-    node.terminate(&"p".into());
-    cache.delete_pod(&"p".into(), now + seconds(3));
-    assert!(!node.would_admit(pair.request.pod()));
+    let generation = answer.fitting.names.generation;
+    cache.delete_node(&"b".into(), now);
+    let answer = cache.pre_filter(&info, &Weights::default());
+    assert_eq!(answer.fitting.names.names.len(), 3);
+    assert_ne!(answer.fitting.names.generation, generation);
 }
 
 #[test]
@@ -671,4 +409,29 @@ fn a_pod_that_claims_the_uid_of_a_mirror_pod_does_not_change_or_delete_it() {
     let identity = PodIdentity::parse(&mirror("etcd-a", 2)).expect("metadata");
     cache.delete_identified_pod(&identity, now);
     assert_eq!(cached(&cache), None);
+}
+
+#[test]
+fn a_list_of_pods_builds_each_node_once() {
+    let now = Instant::now();
+    let mut node = TestNode::new("a", "single-numa-node", "container");
+    let pods = ["p", "q", "r", "s"].map(|uid| observed_pod(uid, 1, "1Gi", Some("a"), "Running"));
+    for pod in &pods {
+        assert!(node.admit(pod.info.request.pod()));
+    }
+    let mut cache = cache(&[&node], now);
+    let generation = |cache: &Cache| cache.cluster.generation(&"a".into()).expect("a node");
+    let before = generation(&cache);
+    let later = now + seconds(1);
+    cache.replace_pods(pods.to_vec(), later, later);
+    assert_eq!(generation(&cache) - before, 1, "generations count changes");
+    assert_eq!(class(&mut cache, "next", 2, "a"), None);
+    let before = generation(&cache);
+    cache.replace_pods(Vec::new(), later + seconds(1), later + seconds(1));
+    assert!(
+        generation(&cache) - before <= 2,
+        "once for the pods, once for the report"
+    );
+    cache.tick(later + seconds(9));
+    assert_eq!(class(&mut cache, "next", 4, "a"), None);
 }

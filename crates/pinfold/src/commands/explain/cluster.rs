@@ -11,16 +11,16 @@ use pinfold_kube::admission::AdmissionRequest;
 use pinfold_kube::cluster::{DialectName, PodChange, find_changes};
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
-use pinfold_render::amount;
 use pinfold_render::table::{Align, Table};
 use pinfold_render::text::{count, paragraph};
+use pinfold_render::{amount, placement};
 use serde::Serialize;
 
 use crate::admission::{self, NotSimulated};
 use crate::args::ExplainArgs;
 use crate::as_pinfold::{AsPinfold, PodOutcome};
+use crate::cluster::rejections::{self, RejectionGroup};
 use crate::cluster::{ClusterFiles, NodeReason, SimulatedCluster};
-use crate::commands::simulate::cluster::{RejectionGroup, grouped_reasons, place};
 use crate::exit::{Failure, REJECTED};
 use crate::input;
 use crate::output;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
         },
         fits,
         pending: NodeReason::pending(&rejections).filter(|_| all_reject),
-        rejections: grouped_reasons(&rejections),
+        rejections: rejections::grouped(&rejections),
         not_simulated: nodes.not_simulated(std::slice::from_ref(&pod)),
     };
     output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
@@ -119,7 +119,7 @@ fn compare(
         Some(fit) => PodOutcome::Admitted(format!(
             "{}: {}",
             fit.node,
-            place(&fit.cpus, fit.numa_nodes)
+            placement::of_sets(&fit.cpus, fit.numa_nodes)
         )),
         None => PodOutcome::Rejected,
     };
@@ -191,7 +191,7 @@ fn text(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
         text.push_str("\nWhat would fit\n");
         for (number, change) in (1..).zip(&found.changes) {
             let lead = format!("{number:>2}. ");
-            let place = place(&change.cpus, change.numa_nodes);
+            let place = placement::of_sets(&change.cpus, change.numa_nodes);
             let line = format!("{} ({}: {place})", change.change, change.node);
             text.push_str(&paragraph(&lead, &line, 4, width));
         }
@@ -214,7 +214,7 @@ fn fit_table(nodes: &SimulatedCluster, fits: &[FittingNode]) -> String {
             fit.node.to_string(),
             fit.score.to_string(),
             match chooses_cpus {
-                true => place(&fit.cpus, fit.numa_nodes),
+                true => placement::of_sets(&fit.cpus, fit.numa_nodes),
                 false => "CPUs and memory of its kubelet's choice".to_owned(),
             },
         ]);

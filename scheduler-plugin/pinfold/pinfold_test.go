@@ -1,0 +1,268 @@
+package pinfold
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/scheduler-plugin/proto"
+)
+
+func pod(name string, requests, limits v1.ResourceList) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name), ResourceVersion: "1"},
+		Spec: v1.PodSpec{Containers: []v1.Container{{
+			Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits},
+		}}},
+	}
+}
+
+func amounts(pairs ...string) v1.ResourceList {
+	list := v1.ResourceList{}
+	for at := 0; at < len(pairs); at += 2 {
+		list[v1.ResourceName(pairs[at])] = resource.MustParse(pairs[at+1])
+	}
+	return list
+}
+
+func guaranteed(name string) *v1.Pod {
+	all := amounts("cpu", "2", "memory", "1Gi")
+	return pod(name, all, all)
+}
+
+func TestOnlyGuaranteedPodsDevicesAndOtherSchedulersPodsHaveNUMANeeds(t *testing.T) {
+	labelled := pod("labelled", nil, nil)
+	labelled.Labels = map[string]string{"koordinator.sh/qosClass": "LSR"}
+	annotated := pod("annotated", nil, nil)
+	annotated.Annotations = map[string]string{"volcano.sh/numa-topology-policy": "restricted"}
+	device := amounts("example.com/nic", "1")
+	for _, one := range []struct {
+		pod   *v1.Pod
+		needs bool
+	}{
+		{guaranteed("guaranteed"), true},
+		{pod("device", device, device), true},
+		{labelled, true},
+		{annotated, true},
+		{pod("burstable", amounts("cpu", "1"), nil), false},
+		{pod("best-effort", nil, nil), false},
+	} {
+		if found := needsNUMA(one.pod); found != one.needs {
+			t.Errorf("%s: found %v, expected %v", one.pod.Name, found, one.needs)
+		}
+	}
+}
+
+func TestAMirrorPodHasTheUIDOfItsStaticPodUnlessItClaimsAnotherPodsUID(t *testing.T) {
+	mirror := guaranteed("mirror")
+	mirror.Annotations = map[string]string{mirrorAnnotation: "0c5f1a2b3d4e5f60718293a4b5c6d7e8"}
+	if found := uidOf(mirror); found != "0c5f1a2b3d4e5f60718293a4b5c6d7e8" {
+		t.Error(found)
+	}
+	mirror.Annotations[mirrorAnnotation] = "123e4567-e89b-42d3-a456-426614174000"
+	if found := uidOf(mirror); found != "uid-mirror" {
+		t.Error(found)
+	}
+}
+
+func TestArgumentsHaveDefaultsAndUnknownOrBadOnesAreRejected(t *testing.T) {
+	args, err := parseArgs(nil)
+	if err != nil || args.EngineAway != wait || args.Timeout.Duration != 5*time.Second {
+		t.Fatal(args, err)
+	}
+	for _, bad := range []string{
+		`{"sockt": "/a"}`, `{"socket": "a"}`, `{"timeout": "1ns"}`, `{"timeout": "2h"}`, `{"engineAway": "Maybe"}`, `[]`,
+	} {
+		if args, err := parseArgs(&runtime.Unknown{Raw: []byte(bad)}); err == nil {
+			t.Errorf("%s was accepted: %v", bad, args)
+		}
+	}
+}
+
+func TestVerdictsAreUnpackedByIndexAndUnknownNodesAreRejected(t *testing.T) {
+	names := &nodeNames{index: map[string]int{"a": 0, "b": 1, "c": 9}}
+	for at := 2; at < 9; at++ {
+		names.index[string(rune('l'+at))] = at
+	}
+	found := newVerdicts(&proto.PreFilterReply{
+		Fits:   []byte{0b01, 0b10},
+		Scores: []byte{7, 50},
+		Rejections: []*proto.Rejection{
+			{Reason: "full", Nodes: []byte{0b10, 0}},
+			{Reason: "later", Kind: proto.RejectionKind_TEMPORARY, Nodes: []byte{0b11111100, 1}},
+		},
+	}, names)
+	if found.status("a") != nil || found.status("c") != nil || found.scores[0] != 7 || found.scores[9] != 50 {
+		t.Error(found)
+	}
+	if status := found.status("b"); status.Code() != fwk.Unschedulable || status.Message() != "full" {
+		t.Error(status)
+	}
+	if status := found.status("new"); status.Code() != fwk.UnschedulableAndUnresolvable {
+		t.Error(status)
+	}
+	if found.isTemporary(1) || !found.isTemporary(8) {
+		t.Error("only the nodes of the second reason are temporary")
+	}
+}
+
+func TestAPodThatIsRemovedAndAddedAgainIsNoChangeAndAClonesChangesAreItsOwn(t *testing.T) {
+	all := &verdicts{changes: map[string]*nodeChange{}}
+	victim, nominated := guaranteed("victim"), guaranteed("nominated")
+	all.change("a").remove(victim)
+	all.change("a").add(nominated)
+	clone := all.Clone().(*verdicts)
+	clone.change("a").add(victim)
+	clone.change("a").remove(nominated)
+	if !clone.changes["a"].isEmpty() {
+		t.Error(clone.changes["a"])
+	}
+	if change := all.changes["a"]; len(change.added) != 1 || len(change.removed) != 1 {
+		t.Error(change)
+	}
+}
+
+// fakeEngine answers calls and records them.
+type fakeEngine struct {
+	calls    []string
+	requests []*proto.ConnectRequest
+	// restarted makes the next call fail as after a restart.
+	restarted bool
+	// failing is the name of a call that fails.
+	failing string
+}
+
+func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
+	f.calls = append(f.calls, call)
+	if call == "Connect" {
+		request := &proto.ConnectRequest{}
+		if err := stream.RecvMsg(request); err != nil {
+			return err
+		}
+		f.requests = append(f.requests, request)
+		f.restarted = false
+		return stream.SendMsg(&proto.ConnectReply{Version: 1})
+	}
+	if f.restarted {
+		return status.Error(codes.FailedPrecondition, "connect first")
+	}
+	if call == f.failing {
+		return status.Error(codes.Internal, "failing")
+	}
+	switch call {
+	case "PreFilter":
+		request := &proto.PreFilterRequest{}
+		if err := stream.RecvMsg(request); err != nil {
+			return err
+		}
+		if len(request.Pod.Json) == 0 {
+			return stream.SendMsg(&proto.PreFilterReply{UnknownPod: true})
+		}
+		reply := &proto.PreFilterReply{NodesGeneration: 5, Fits: []byte{1}, Scores: []byte{100}}
+		if request.NodesGeneration != 5 {
+			reply.Nodes = []string{"a"}
+		}
+		return stream.SendMsg(reply)
+	case "Reserve":
+		return stream.SendMsg(&proto.ReserveReply{Annotations: map[string]string{"cpus": "0-1"}})
+	}
+	return stream.SendMsg(&proto.UnreserveReply{})
+}
+
+// serve starts a fake engine and connects to it.
+func serve(t *testing.T) (*fakeEngine, *engine) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "engine.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := &fakeEngine{}
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		return fake.handle(filepath.Base(method), stream)
+	}))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	connected, err := connect(socket, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake, connected
+}
+
+func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneration(t *testing.T) {
+	fake, engine := serve(t)
+	for range 2 {
+		reply, names, err := engine.preFilter(context.Background(), guaranteed("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if newVerdicts(reply, names).status("a") != nil {
+			t.Error("the node takes the pod")
+		}
+	}
+	expected := []string{"Connect", "PreFilter", "PreFilter", "PreFilter", "PreFilter"}
+	if !slices.Equal(fake.calls, expected) {
+		t.Error(fake.calls)
+	}
+}
+
+func TestARestartedEngineGetsAllReservations(t *testing.T) {
+	fake, engine := serve(t)
+	ctx := context.Background()
+	for _, name := range []string{"kept", "bound", "released"} {
+		if reason, err := engine.reserve(ctx, guaranteed(name), "a"); reason != "" || err != nil {
+			t.Fatal(reason, err)
+		}
+	}
+	if held := engine.reservation("uid-kept"); held.annotations["cpus"] != "0-1" {
+		t.Error(held)
+	}
+	engine.forget("uid-bound")
+	engine.unreserve(ctx, guaranteed("released"))
+	fake.restarted = true
+	if _, _, err := engine.preFilter(ctx, guaranteed("next")); err != nil {
+		t.Fatal(err)
+	}
+	last := fake.requests[len(fake.requests)-1]
+	if len(fake.requests) != 2 || len(last.Reservations) != 1 || last.Reservations[0].Pod.Uid != "uid-kept" {
+		t.Error(fake.requests)
+	}
+}
+
+func TestAFailedReserveOrUnreserveStartsTheSessionAgainWithoutThePod(t *testing.T) {
+	for _, call := range []string{"Reserve", "Unreserve"} {
+		fake, engine := serve(t)
+		ctx := context.Background()
+		fake.failing = call
+		_, err := engine.reserve(ctx, guaranteed("one"), "a")
+		if (err != nil) != (call == "Reserve") {
+			t.Fatal(call, err)
+		}
+		engine.unreserve(ctx, guaranteed("one"))
+		if engine.isConnected() {
+			t.Errorf("%s: the session must start again", call)
+		}
+		fake.failing = ""
+		if _, err := engine.reserve(ctx, guaranteed("two"), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if last := fake.requests[len(fake.requests)-1]; len(fake.requests) != 2 || len(last.Reservations) != 0 {
+			t.Error(call, fake.requests)
+		}
+	}
+}
