@@ -160,9 +160,9 @@ func (e *engine) start(ctx context.Context) error {
 	return nil
 }
 
-// preFilter evaluates a pod on all nodes.
-func (e *engine) preFilter(ctx context.Context, pod *v1.Pod) (*proto.PreFilterReply, *nodeNames, error) {
-	request := &proto.PreFilterRequest{Scheduler: e.scheduler, Pod: named(pod)}
+// preFilter evaluates a pod on all nodes, with all changes of pods up to a resource version.
+func (e *engine) preFilter(ctx context.Context, pod *v1.Pod, podsVersion uint64) (*proto.PreFilterReply, *nodeNames, error) {
+	request := &proto.PreFilterRequest{Scheduler: e.scheduler, Pod: named(pod), PodsVersion: podsVersion}
 	names := e.names.Load()
 	if names != nil {
 		request.NodesGeneration = names.generation

@@ -143,6 +143,8 @@ type fakeEngine struct {
 	restarted bool
 	// failing is the name of a call that fails.
 	failing string
+	// podsVersion is the one of the last PreFilter.
+	podsVersion uint64
 }
 
 func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
@@ -168,6 +170,7 @@ func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
 		if err := stream.RecvMsg(request); err != nil {
 			return err
 		}
+		f.podsVersion = request.PodsVersion
 		if len(request.Pod.Json) == 0 {
 			return stream.SendMsg(&proto.PreFilterReply{UnknownPod: true})
 		}
@@ -207,7 +210,7 @@ func serve(t *testing.T) (*fakeEngine, *engine) {
 func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneration(t *testing.T) {
 	fake, engine := serve(t)
 	for range 2 {
-		reply, names, err := engine.preFilter(context.Background(), guaranteed("one"))
+		reply, names, err := engine.preFilter(context.Background(), guaranteed("one"), 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +219,8 @@ func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneratio
 		}
 	}
 	expected := []string{"Connect", "PreFilter", "PreFilter", "PreFilter", "PreFilter"}
-	if !slices.Equal(fake.calls, expected) {
-		t.Error(fake.calls)
+	if !slices.Equal(fake.calls, expected) || fake.podsVersion != 7 {
+		t.Error(fake.calls, fake.podsVersion)
 	}
 }
 
@@ -235,7 +238,7 @@ func TestARestartedEngineGetsAllReservations(t *testing.T) {
 	engine.forget("uid-bound")
 	engine.unreserve(ctx, guaranteed("released"))
 	fake.restarted = true
-	if _, _, err := engine.preFilter(ctx, guaranteed("next")); err != nil {
+	if _, _, err := engine.preFilter(ctx, guaranteed("next"), 0); err != nil {
 		t.Fatal(err)
 	}
 	last := fake.requests[len(fake.requests)-1]

@@ -5,9 +5,11 @@ package pinfold
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -24,6 +26,7 @@ type Plugin struct {
 	args   *Args
 	engine *engine
 	handle fwk.Handle
+	pods   cache.SharedIndexInformer
 	// waiting are the pods that some node rejected.
 	waiting *waitingPods
 	// failed has a value after a call of the engine failed.
@@ -54,8 +57,9 @@ func New(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plu
 	if err != nil {
 		return nil, err
 	}
-	plugin := &Plugin{args: args, engine: engine, handle: handle, failed: make(chan struct{}, 1)}
-	plugin.waiting = newWaitingPods(handle.SharedInformerFactory().Core().V1().Pods().Lister())
+	pods := handle.SharedInformerFactory().Core().V1().Pods()
+	plugin := &Plugin{args: args, engine: engine, handle: handle, pods: pods.Informer(), failed: make(chan struct{}, 1)}
+	plugin.waiting = newWaitingPods(pods.Lister())
 	go plugin.requeue(ctx)
 	go plugin.retry(ctx)
 	return plugin, nil
@@ -70,7 +74,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.waiting.add(pod)
-	reply, names, err := p.engine.preFilter(ctx, pod)
+	reply, names, err := p.engine.preFilter(ctx, pod, p.podsVersion())
 	if err != nil {
 		if p.args.EngineAway == pass || !needsNUMA(pod) {
 			return nil, fwk.NewStatus(fwk.Skip)
@@ -81,6 +85,15 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	state.Write(stateKey, newVerdicts(reply, names))
 	return nil, nil
+}
+
+// podsVersion returns the resource version up to which kube-scheduler has seen the pods; 0 if it is unknown.
+func (p *Plugin) podsVersion() uint64 {
+	version, err := strconv.ParseUint(p.pods.LastSyncResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 // PreFilterExtensions returns the extensions that add and remove pods.

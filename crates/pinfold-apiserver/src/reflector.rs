@@ -63,6 +63,9 @@ pub trait Store: Send {
     /// Deletes an object; `object` is its last state.
     fn delete(&mut self, object: &RawValue);
 
+    /// Records the resource version up to which the store has all changes.
+    fn record_version(&mut self, _version: &str) {}
+
     /// Records the progress of the reflector, for logs and metrics.
     fn record_status(&mut self, status: ReflectorStatus<'_>);
 }
@@ -254,6 +257,7 @@ impl<S: Store> Reflector<S> {
                     })?;
                     self.backoff.reset();
                     self.store.replace(found);
+                    self.store.record_version(&version);
                     return Ok(version);
                 }
             }
@@ -286,7 +290,10 @@ impl<S: Store> Reflector<S> {
         };
         while let Some(line) = lines.next(IDLE_TIMEOUT).await? {
             match self.handle_event(&line, &path) {
-                Ok(Some(version)) => *resume_from = Some(version),
+                Ok(Some(version)) => {
+                    self.store.record_version(&version);
+                    *resume_from = Some(version);
+                }
                 Ok(None) => {}
                 Err(error) if error.code() == Some(410) => return Ok(Next::List),
                 Err(error) => {

@@ -131,6 +131,8 @@ pub struct Cache {
     pods_listed_at: Option<Instant>,
     /// When the last pod watch event arrived.
     last_pod_event: Option<Instant>,
+    /// The resource version up to which the cache has all changes of pods.
+    pods_version: u64,
     listed: ListedResources,
     last_bind_order: u64,
     /// The number of nodes whose dialect is Koordinator.
@@ -166,6 +168,7 @@ impl Cache {
             deleted: HashMap::new(),
             pods_listed_at: None,
             last_pod_event: None,
+            pods_version: 0,
             listed: ListedResources::default(),
             last_bind_order: 0,
             koordinator_nodes: 0,
@@ -218,6 +221,17 @@ impl Cache {
     #[must_use]
     pub fn pods_listed_at(&self) -> Option<Instant> {
         self.pods_listed_at
+    }
+
+    /// The resource version up to which the cache has all changes of pods.
+    #[must_use]
+    pub fn pods_version(&self) -> u64 {
+        self.pods_version
+    }
+
+    /// Records that the cache has all changes of pods up to a resource version.
+    pub fn record_pods_version(&mut self, version: u64) {
+        self.pods_version = self.pods_version.max(version);
     }
 
     /// The numbers of pods with a node (bound or reserved) and without one.

@@ -22,6 +22,8 @@ use crate::engine::{BadRequest, Engine};
 use crate::metrics::catalogue;
 
 mod health;
+#[cfg(test)]
+mod tests;
 
 /// Connections and calls of the plugin: it uses one connection, and one call per thread of kube-scheduler.
 const CONNECTIONS: usize = 8;
@@ -31,6 +33,9 @@ const MAX_PODS: usize = 10_000;
 /// How long a new session waits for the list of all pods, and how often it looks for it.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const LIST_INTERVAL: Duration = Duration::from_millis(20);
+/// How long PreFilter waits for the watch events that kube-scheduler has seen already, and how often it looks for them.
+const CATCH_UP_WAIT: Duration = Duration::from_millis(200);
+const CATCH_UP_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a call for pods to requeue waits for some.
 const REQUEUES_WAIT: Duration = Duration::from_secs(20);
 
@@ -170,6 +175,21 @@ impl EngineServer {
         })
     }
 
+    /// Waits until the cache has the changes of pods that kube-scheduler has seen. Otherwise a pod that kube-scheduler has
+    /// evicted would still count here: kube-scheduler would find no pod to evict, and give up the nominated node.
+    async fn catch_up(&self, version: u64, longest: Duration) {
+        let end = Instant::now() + longest;
+        let seen = || tokio::task::block_in_place(|| self.engine.cache().pods_version());
+        while seen() < version {
+            if Instant::now() >= end {
+                // It may be the version of a bookmark, which not every watch gets: later calls do not wait for it again.
+                self.engine.cache().record_pods_version(version);
+                return;
+            }
+            tokio::time::sleep(CATCH_UP_INTERVAL).await;
+        }
+    }
+
     fn evaluate(&self, request: &PreFilterRequest) -> Result<PreFilterReply, Status> {
         let start = Instant::now();
         let Some(info) = self.engine.pod_info(request.pod.as_ref())? else {
@@ -306,6 +326,9 @@ impl EngineCalls for Arc<EngineServer> {
         request: Request<PreFilterRequest>,
     ) -> Result<Response<PreFilterReply>, Status> {
         let request = request.into_inner();
+        if self.session.check(request.scheduler).is_ok() {
+            self.catch_up(request.pods_version, CATCH_UP_WAIT).await;
+        }
         self.call("PreFilter", request.scheduler, || self.evaluate(&request))
     }
 

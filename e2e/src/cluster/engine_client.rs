@@ -58,6 +58,7 @@ impl EngineClient {
                 json: pod.to_string().into_bytes(),
             }),
             nodes_generation: 0,
+            pods_version: 0,
         };
         let reply = self.runtime.block_on(self.calls.pre_filter(request));
         reply.map(tonic::Response::into_inner)

@@ -191,6 +191,14 @@ impl Store for CacheStore {
         }
     }
 
+    fn record_version(&mut self, version: &str) {
+        if self.resource == WatchedResource::Pods
+            && let Ok(version) = version.parse()
+        {
+            self.cache().record_pods_version(version);
+        }
+    }
+
     fn record_status(&mut self, status: ReflectorStatus<'_>) {
         let resource = self.resource.name();
         match status {

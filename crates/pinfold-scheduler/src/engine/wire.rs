@@ -89,6 +89,9 @@ pub struct PreFilterRequest {
     /// The generation of the node names that the plugin has.
     #[prost(uint64, tag = "3")]
     pub nodes_generation: u64,
+    /// The resource version up to which kube-scheduler has seen the pods; 0 if it is unknown.
+    #[prost(uint64, tag = "4")]
+    pub pods_version: u64,
 }
 
 /// The nodes that take a pod.

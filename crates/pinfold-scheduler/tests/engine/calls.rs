@@ -47,6 +47,7 @@ fn names_are_sent_once_per_generation_and_objects_only_if_the_engine_lacks_them(
             scheduler: 1,
             pod: Some(pod),
             nodes_generation,
+            pods_version: 0,
         };
         let reply = scheduler.calls.pre_filter(request);
         scheduler.runtime.block_on(reply).unwrap().into_inner()

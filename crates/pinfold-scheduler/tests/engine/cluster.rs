@@ -228,6 +228,7 @@ impl FakeScheduler {
             scheduler: self.number,
             pod: Some(wire(pod)),
             nodes_generation: 0,
+            pods_version: 0,
         };
         let reply = self.calls.pre_filter(request);
         Ok(self.runtime.block_on(reply)?.into_inner())
