@@ -31,8 +31,11 @@ mod sources;
 mod tests;
 mod versions;
 
-/// The checks in the order of the page, each with what it finds.
-const CHECKS: [(&str, fn(&Evidence) -> Vec<Finding>); 17] = [
+/// A check: its findings in the evidence.
+type Check = fn(&Evidence) -> Vec<Finding>;
+
+/// The checks in the order of the page, by name.
+const CHECKS: [(&str, Check); 17] = [
     ("two-managers", managers::two_managers),
     ("not-pinned", pins::not_pinned),
     ("cpus-differ", pins::cpus_differ),

@@ -20,9 +20,10 @@ const SILENT_AFTER: SignedDuration = SignedDuration::from_mins(15);
 pub(super) fn runtime_disconnected(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Grouped::default();
     let problem = "the agent has no NRI connection to the runtime: containers start unpinned";
-    let events = evidence.events.iter().filter(|event| {
-        event.reason == DISCONNECTED && evidence.is_recent(event.last, RECENT)
-    });
+    let events = evidence
+        .events
+        .iter()
+        .filter(|event| event.reason == DISCONNECTED && evidence.is_recent(event.last, RECENT));
     let lost: BTreeSet<&str> = events.map(|event| event.object.as_str()).collect();
     for (name, node) in &evidence.nodes {
         let condition = node.condition.as_ref();
@@ -107,7 +108,11 @@ pub(super) fn silent(evidence: &Evidence) -> Vec<Finding> {
 pub(super) fn missing(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Grouped::default();
     let pods = evidence.agent_pods();
-    for (name, node) in evidence.nodes.iter().filter(|(_, node)| node.expects_report) {
+    for (name, node) in evidence
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.expects_report)
+    {
         let has_report = evidence.reports.contains_key(name);
         let agent = pods.get(name.as_str());
         match (agent, has_report) {

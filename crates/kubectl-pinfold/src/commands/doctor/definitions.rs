@@ -54,7 +54,11 @@ pub(super) fn foreign(evidence: &Evidence) -> Vec<Finding> {
             },
         };
         let (severity, problem) = problem;
-        found.push(Finding::new(severity, format!("{} {problem}", own.name), APPLY));
+        found.push(Finding::new(
+            severity,
+            format!("{} {problem}", own.name),
+            APPLY,
+        ));
     }
     found
 }
@@ -63,19 +67,24 @@ impl Definition {
     /// The problem of the installed definition.
     fn problem(&self, definition: &Value) -> Option<(Severity, String)> {
         let conditions = definition["status"]["conditions"].as_array();
-        let rejected = conditions.into_iter().flatten().find(|one| {
-            one["type"] == "Established" && one["status"] == "False"
-        });
+        let rejected = conditions
+            .into_iter()
+            .flatten()
+            .find(|one| one["type"] == "Established" && one["status"] == "False");
         if rejected.is_some() {
             let problem = "is not established: the API server does not serve it";
             return Some((Severity::Error, problem.to_owned()));
         }
         let versions = definition["spec"]["versions"].as_array();
-        let served = versions.into_iter().flatten().find(|one| {
-            one["name"] == self.version && one["served"] != false
-        });
+        let served = versions
+            .into_iter()
+            .flatten()
+            .find(|one| one["name"] == self.version && one["served"] != false);
         let Some(served) = served else {
-            let problem = format!("does not serve {}: another program installed an older one", self.version);
+            let problem = format!(
+                "does not serve {}: another program installed an older one",
+                self.version
+            );
             return Some((Severity::Warning, problem));
         };
         let schema = &served["schema"]["openAPIV3Schema"];

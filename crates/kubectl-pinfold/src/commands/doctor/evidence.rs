@@ -164,7 +164,10 @@ impl Evidence {
         let pods = self.pods.iter().flat_map(|pod| [pod.started, pod.created]);
         let events = self.events.iter().map(|event| event.last);
         let reports = self.reports.values().map(|report| report.written);
-        let conditions = self.nodes.values().filter_map(|node| node.condition.as_ref());
+        let conditions = self
+            .nodes
+            .values()
+            .filter_map(|node| node.condition.as_ref());
         let beats = conditions.map(|condition| condition.heartbeat);
         let all = pods.chain(events).chain(reports).chain(beats);
         all.flatten().max().unwrap_or(Timestamp::UNIX_EPOCH)
@@ -173,9 +176,8 @@ impl Evidence {
     /// Running pods with a right to exclusive CPUs, with their node and its report.
     pub(super) fn pods_with_cpus(&self) -> impl Iterator<Item = (&PodFacts, &str, &ReportFacts)> {
         let pods = self.pods.iter();
-        let pods = pods.filter(|pod| {
-            pod.phase == "Running" && pod.exclusive_cpus > 0 && !pod.is_opted_out
-        });
+        let pods = pods
+            .filter(|pod| pod.phase == "Running" && pod.exclusive_cpus > 0 && !pod.is_opted_out);
         pods.filter_map(|pod| {
             let node = pod.node.as_deref()?;
             Some((pod, node, self.reports.get(node)?))
@@ -279,9 +281,11 @@ impl PodFacts {
         let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let containers = items(&spec["containers"]).into_iter();
         let images = containers.chain(items(&spec["initContainers"]));
-        let waiting = items(&status["containerStatuses"])
-            .iter()
-            .find_map(|own| own["state"]["waiting"]["reason"].as_str().map(str::to_owned));
+        let waiting = items(&status["containerStatuses"]).iter().find_map(|own| {
+            own["state"]["waiting"]["reason"]
+                .as_str()
+                .map(str::to_owned)
+        });
         let conditions = items(&status["conditions"]);
         let labels = meta["labels"].as_object().into_iter().flatten();
         let mut facts = Self {

@@ -14,7 +14,10 @@ const KOORDLET: &str = "koordlet";
 /// The last part of the names of images, and the program that pins CPUs.
 const PROGRAMS: [(&str, &str); 5] = [
     ("koordlet", KOORDLET),
-    ("nri-resource-policy-topology-aware", "nri-plugins topology-aware"),
+    (
+        "nri-resource-policy-topology-aware",
+        "nri-plugins topology-aware",
+    ),
     ("nri-resource-policy-balloons", "nri-plugins balloons"),
     ("dra-driver-cpu", "dra-driver-cpu"),
     ("dracpu", "dra-driver-cpu"),
@@ -43,7 +46,10 @@ pub(super) fn two_managers(evidence: &Evidence) -> Vec<Finding> {
         }
         let policy = match report.is_managed {
             true => report.kubelet_cpu_policy.as_str(),
-            false => report.cpu_policy.as_deref().unwrap_or(&report.kubelet_cpu_policy),
+            false => report
+                .cpu_policy
+                .as_deref()
+                .unwrap_or(&report.kubelet_cpu_policy),
         };
         if policy == "static" {
             own.push(KUBELET);
@@ -72,9 +78,14 @@ pub(super) fn two_managers(evidence: &Evidence) -> Vec<Finding> {
             true => {
                 "set the kubelet's cpuManagerPolicy to none as docs/migrate/kubelet.md says, or the agent to mode mirror"
             }
-            false => "leave one of them on the node: docs/migrate has the way from each to Pinfold and back",
+            false => {
+                "leave one of them on the node: docs/migrate has the way from each to Pinfold and back"
+            }
         };
-        let problem = format!("{} write the CPUs of the same containers", own.join(" and "));
+        let problem = format!(
+            "{} write the CPUs of the same containers",
+            own.join(" and ")
+        );
         found.node(Severity::Error, node, problem, remedy);
     }
     found.finish()
@@ -88,7 +99,8 @@ pub(super) fn takeover(evidence: &Evidence) -> Vec<Finding> {
             found.node(
                 Severity::Info,
                 node,
-                "pods that the kubelet pinned still run; they keep their CPUs until they end".to_owned(),
+                "pods that the kubelet pinned still run; they keep their CPUs until they end"
+                    .to_owned(),
                 "",
             );
         }
@@ -103,9 +115,15 @@ mod tests {
     #[test]
     fn a_program_is_known_by_the_last_part_of_its_image() {
         for (image, expected) in [
-            ("registry.example.com/koordinator-sh/koordlet:v1.8.0", Some("koordlet")),
+            (
+                "registry.example.com/koordinator-sh/koordlet:v1.8.0",
+                Some("koordlet"),
+            ),
             ("example.com:5000/koordlet@sha256:0a", Some("koordlet")),
-            ("ghcr.io/x/nri-resource-policy-balloons", Some("nri-plugins balloons")),
+            (
+                "ghcr.io/x/nri-resource-policy-balloons",
+                Some("nri-plugins balloons"),
+            ),
             ("example.com/koordlet-tools:1", None),
         ] {
             assert_eq!(program(image), expected, "{image}");

@@ -25,7 +25,8 @@ pub(super) fn not_pinned(evidence: &Evidence) -> Vec<Finding> {
             continue;
         };
         let problem = format!("{}: {}", event.reason, event.message);
-        let remedy = "see docs/agent/troubleshoot.md for this event; restart the pod once the cause is gone";
+        let remedy =
+            "see docs/agent/troubleshoot.md for this event; restart the pod once the cause is gone";
         found.pod(
             Severity::Error,
             (pod.node.as_deref(), &pod.name),
@@ -49,7 +50,7 @@ pub(super) fn not_pinned(evidence: &Evidence) -> Vec<Finding> {
                 (Some(node), &pod.name),
                 "Guaranteed pods with whole CPUs run on shared CPUs, although the node pins others"
                     .to_owned(),
-                "restart the pods: they started while nobody pinned, or did not fit when the agent came",
+                "restart the pods: they started while no program pinned, or did not fit when the agent came",
             ),
             _ => {}
         }

@@ -57,7 +57,12 @@ pub(super) fn rejected(evidence: &Evidence) -> Vec<Finding> {
             && EVENTS.contains(&event.reason.as_str())
             && evidence.is_recent(event.last, RECENT)
         {
-            add(event.host.as_deref(), &event.object, &event.reason, &event.message);
+            add(
+                event.host.as_deref(),
+                &event.object,
+                &event.reason,
+                &event.message,
+            );
         }
     }
     found.finish()

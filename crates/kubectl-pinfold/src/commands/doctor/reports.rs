@@ -40,7 +40,9 @@ pub(super) fn orphaned(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Grouped::default();
     let reports = evidence.reports.keys();
     // Without the right to list nodes, all nodes would be missing.
-    for name in reports.filter(|name| !evidence.nodes.is_empty() && !evidence.nodes.contains_key(*name)) {
+    for name in
+        reports.filter(|name| !evidence.nodes.is_empty() && !evidence.nodes.contains_key(*name))
+    {
         found.node(
             Severity::Warning,
             name,
@@ -92,7 +94,12 @@ pub(super) fn other_writers(evidence: &Evidence) -> Vec<Finding> {
         let is_known = report.is_some_and(|report| !report.writers.is_empty());
         if event.reason == OTHER_WRITER && !is_known && evidence.is_recent(event.last, RECENT) {
             let remedy = "stop one of the programs, then delete the object that both write";
-            found.node(Severity::Error, &event.object, event.message.clone(), remedy);
+            found.node(
+                Severity::Error,
+                &event.object,
+                event.message.clone(),
+                remedy,
+            );
         }
     }
     found.finish()

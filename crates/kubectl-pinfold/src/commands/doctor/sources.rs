@@ -48,7 +48,11 @@ fn from_files(args: &ObjectsArgs) -> Result<Evidence, Failure> {
         let why = "other programs that pin CPUs: the pods have no images, as in a snapshot";
         evidence.not_checked.push(why.to_owned());
     }
-    if evidence.reports.values().all(|report| report.written.is_none()) {
+    if evidence
+        .reports
+        .values()
+        .all(|report| report.written.is_none())
+    {
         let why = "who wrote the reports, and when: files have no managedFields";
         evidence.not_checked.push(why.to_owned());
     }
@@ -73,7 +77,7 @@ fn from_server(args: &ObjectsArgs) -> Result<Evidence, Failure> {
     })?;
     let mut seen: Vec<&str> = Vec::new();
     for list in missing {
-        // Without Volcano nobody needs its reports, and events are listed once for each reason.
+        // Without Volcano its reports are not needed, and events are listed once for each reason.
         let is_needed = list.is_rejected || list.kind != "Numatopology";
         if is_needed && !seen.contains(&list.kind) {
             seen.push(list.kind);
@@ -97,18 +101,16 @@ fn kinds() -> Vec<ListedKind> {
     for kind in kinds.iter_mut().filter(|kind| kind.kind == "Pod") {
         kind.fields = "status.phase!=Succeeded".to_owned();
     }
-    kinds.extend(DEFINITIONS.iter().map(|definition| {
-        ListedKind {
-            plural: "customresourcedefinitions",
-            kind: DEFINITION,
-            versions: vec![(
-                "apiextensions.k8s.io/v1",
-                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
-            )],
-            fields: format!("metadata.name={}", definition.name),
-            most: 1,
-            without: "the definitions of reports are not checked",
-        }
+    kinds.extend(DEFINITIONS.iter().map(|definition| ListedKind {
+        plural: "customresourcedefinitions",
+        kind: DEFINITION,
+        versions: vec![(
+            "apiextensions.k8s.io/v1",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned(),
+        )],
+        fields: format!("metadata.name={}", definition.name),
+        most: 1,
+        without: "the definitions of reports are not checked",
     }));
     let reasons = [
         agents::EVENTS,

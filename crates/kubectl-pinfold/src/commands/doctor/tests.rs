@@ -97,7 +97,10 @@ impl Played {
                 ]}],
             }),
             pods: vec![guaranteed],
-            definitions: vec![definition("v1alpha2", &json!({"properties": {"attributes": {}}}))],
+            definitions: vec![definition(
+                "v1alpha2",
+                &json!({"properties": {"attributes": {}}}),
+            )],
             events: Vec::new(),
         }
     }
@@ -111,9 +114,17 @@ impl Played {
         let topology = "topology.node.k8s.io/v1alpha2";
         let lists = [
             ("Node", "v1", std::slice::from_ref(&self.node)),
-            ("NodeResourceTopology", topology, std::slice::from_ref(&self.report)),
+            (
+                "NodeResourceTopology",
+                topology,
+                std::slice::from_ref(&self.report),
+            ),
             ("Pod", "v1", &self.pods),
-            ("CustomResourceDefinition", "apiextensions.k8s.io/v1", &self.definitions),
+            (
+                "CustomResourceDefinition",
+                "apiextensions.k8s.io/v1",
+                &self.definitions,
+            ),
             ("Event", "v1", &self.events),
         ];
         for (kind, version, objects) in lists {
@@ -141,29 +152,42 @@ type Case = (&'static str, Severity, fn(&mut Played));
 
 const CASES: &[Case] = &[
     ("two-managers", Severity::Error, |cluster| {
-        cluster.pods.push(pod("koordlet-x", "example.com/koordinator-sh/koordlet:v1.8.0"));
+        cluster.pods.push(pod(
+            "koordlet-x",
+            "example.com/koordinator-sh/koordlet:v1.8.0",
+        ));
         cluster.manage();
     }),
     ("two-managers", Severity::Error, |cluster| {
-        cluster.pods.push(pod("balloons", "example.com/nri-plugins/nri-resource-policy-balloons:v1"));
+        cluster.pods.push(pod(
+            "balloons",
+            "example.com/nri-plugins/nri-resource-policy-balloons:v1",
+        ));
     }),
     ("two-managers", Severity::Error, |cluster| {
-        cluster.pods.push(pod("dra", "example.com/dra-driver-cpu/dracpu:v1"));
+        cluster
+            .pods
+            .push(pod("dra", "example.com/dra-driver-cpu/dracpu:v1"));
     }),
     ("two-managers", Severity::Error, |cluster| {
         cluster.manage();
         let annotations = &mut cluster.report["metadata"]["annotations"];
-        annotations["kubelet.koordinator.sh/cpu-manager-policy"] = json!("{\"policy\": \"static\"}");
+        annotations["kubelet.koordinator.sh/cpu-manager-policy"] =
+            json!("{\"policy\": \"static\"}");
     }),
     ("not-pinned", Severity::Error, |cluster| {
         let annotations = &mut cluster.report["metadata"]["annotations"];
         annotations["pinfold.dev/node-state"] = json!(state("exact", ""));
     }),
     ("not-pinned", Severity::Error, |cluster| {
-        cluster.events.push(event("StartedUnpinned", "Pod", "a", "2026-03-01T11:30:00Z"));
+        cluster
+            .events
+            .push(event("StartedUnpinned", "Pod", "a", "2026-03-01T11:30:00Z"));
     }),
     ("not-pinned", Severity::Error, |cluster| {
-        cluster.events.push(event("CPUsNotApplied", "Pod", "a", "2026-03-01T11:30:00Z"));
+        cluster
+            .events
+            .push(event("CPUsNotApplied", "Pod", "a", "2026-03-01T11:30:00Z"));
     }),
     ("cpus-differ", Severity::Warning, |cluster| {
         cluster.pods[0]["metadata"]["annotations"] =
@@ -175,7 +199,12 @@ const CASES: &[Case] = &[
     }),
     ("runtime-disconnected", Severity::Error, |cluster| {
         cluster.node["status"]["conditions"] = json!([]);
-        cluster.events.push(event("RuntimeDisconnected", "Node", "n1", "2026-03-01T11:59:00Z"));
+        cluster.events.push(event(
+            "RuntimeDisconnected",
+            "Node",
+            "n1",
+            "2026-03-01T11:59:00Z",
+        ));
     }),
     ("agent-not-ready", Severity::Error, |cluster| {
         cluster.condition()["status"] = json!("False");
@@ -191,7 +220,9 @@ const CASES: &[Case] = &[
     ("agent-silent", Severity::Error, |cluster| {
         cluster.condition()["lastHeartbeatTime"] = json!("2026-03-01T11:44:59Z");
     }),
-    ("agent-missing", Severity::Warning, |cluster| cluster.report = Value::Null),
+    ("agent-missing", Severity::Warning, |cluster| {
+        cluster.report = Value::Null;
+    }),
     ("report-stale", Severity::Error, |cluster| {
         cluster.pods[0]["metadata"]["uid"] = json!("u2");
     }),
@@ -216,9 +247,13 @@ const CASES: &[Case] = &[
         cluster.report["metadata"]["managedFields"] = json!([written_by("nfd-topology-updater")]);
     }),
     ("other-writer", Severity::Error, |cluster| {
-        cluster.events.push(event("OtherWriter", "Node", "n1", "2026-03-01T11:30:00Z"));
+        cluster
+            .events
+            .push(event("OtherWriter", "Node", "n1", "2026-03-01T11:30:00Z"));
     }),
-    ("definition", Severity::Error, |cluster| cluster.definitions.clear()),
+    ("definition", Severity::Error, |cluster| {
+        cluster.definitions.clear();
+    }),
     ("definition", Severity::Error, |cluster| {
         cluster.definitions[0]["status"]["conditions"][0]["status"] = json!("False");
     }),
@@ -230,14 +265,19 @@ const CASES: &[Case] = &[
     }),
     ("rejected-pods", Severity::Warning, |cluster| {
         let mut rejected = pod("b", "example.com/web:1");
-        rejected["status"] = json!({"phase": "Failed", "reason": "TopologyAffinityError", "message": "why"});
+        rejected["status"] =
+            json!({"phase": "Failed", "reason": "TopologyAffinityError", "message": "why"});
         cluster.pods.push(rejected);
     }),
     ("rejected-pods", Severity::Warning, |cluster| {
-        cluster.events.push(event("PinfoldRejected", "Pod", "b", "2026-03-01T11:30:00Z"));
+        cluster
+            .events
+            .push(event("PinfoldRejected", "Pod", "b", "2026-03-01T11:30:00Z"));
     }),
     ("rejected-pods", Severity::Warning, |cluster| {
-        cluster.events.push(event("NodeWillReject", "Pod", "a", "2026-03-01T11:30:00Z"));
+        cluster
+            .events
+            .push(event("NodeWillReject", "Pod", "a", "2026-03-01T11:30:00Z"));
     }),
     ("kubelet-policies", Severity::Warning, |cluster| {
         cluster.report["attributes"] = attributes("none", "static", "None");
@@ -249,11 +289,13 @@ const CASES: &[Case] = &[
         annotations["node.koordinator.sh/pod-cpu-allocs"] = json!(pod.to_string());
     }),
     ("runtime-version", Severity::Info, |cluster| {
-        cluster.node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!("containerd://1.7.24");
+        cluster.node["status"]["nodeInfo"]["containerRuntimeVersion"] =
+            json!("containerd://1.7.24");
     }),
     ("runtime-version", Severity::Warning, |cluster| {
         cluster.manage();
-        cluster.node["status"]["nodeInfo"]["containerRuntimeVersion"] = json!("containerd://1.6.20");
+        cluster.node["status"]["nodeInfo"]["containerRuntimeVersion"] =
+            json!("containerd://1.6.20");
     }),
     ("kubelet-version", Severity::Info, |cluster| {
         cluster.node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.30.2");
@@ -263,7 +305,11 @@ const CASES: &[Case] = &[
 #[test]
 fn in_a_healthy_cluster_only_the_policies_are_described() {
     let report = Played::healthy().examined();
-    let found: Vec<&str> = report.findings.iter().map(|finding| finding.check).collect();
+    let found: Vec<&str> = report
+        .findings
+        .iter()
+        .map(|finding| finding.check)
+        .collect();
     assert_eq!(found, ["kubelet-policies"], "{:?}", report.findings);
     assert_eq!((report.errors, report.warnings), (0, 0));
     assert!(text(&report).starts_with("1 node: nothing is wrong.\n"));
@@ -276,14 +322,26 @@ fn every_check_fires_alone_on_what_it_is_about() {
         let mut cluster = Played::healthy();
         change(&mut cluster);
         let report = cluster.examined();
-        let others = report.findings.iter().filter(|finding| {
-            finding.severity != Severity::Info && finding.check != *check
-        });
-        assert_eq!(others.count(), 0, "case {index}, {check}: {:?}", report.findings);
-        let own = report.findings.iter().find(|finding| finding.check == *check);
+        let others = report
+            .findings
+            .iter()
+            .filter(|finding| finding.severity != Severity::Info && finding.check != *check);
+        assert_eq!(
+            others.count(),
+            0,
+            "case {index}, {check}: {:?}",
+            report.findings
+        );
+        let own = report
+            .findings
+            .iter()
+            .find(|finding| finding.check == *check);
         let own = own.unwrap_or_else(|| panic!("case {index}: {check}: {:?}", report.findings));
         assert_eq!(own.severity, *severity, "case {index}: {own:?}");
-        assert!(*severity == Severity::Info || !own.remedy.is_empty(), "{own:?}");
+        assert!(
+            *severity == Severity::Info || !own.remedy.is_empty(),
+            "{own:?}"
+        );
         fired.insert(*check);
     }
     let all: BTreeSet<&str> = CHECKS.iter().map(|(name, _)| *name).collect();
@@ -294,10 +352,13 @@ fn every_check_fires_alone_on_what_it_is_about() {
 fn what_happened_more_than_an_hour_ago_is_no_finding() {
     let mut cluster = Played::healthy();
     for reason in ["StartedUnpinned", "PinfoldRejected"] {
-        cluster.events.push(event(reason, "Pod", "a", "2026-03-01T10:59:59Z"));
+        cluster
+            .events
+            .push(event(reason, "Pod", "a", "2026-03-01T10:59:59Z"));
     }
     let mut rejected = pod("b", "example.com/web:1");
-    rejected["status"] = json!({"phase": "Failed", "reason": "OutOfcpu", "startTime": "2026-03-01T10:00:00Z"});
+    rejected["status"] =
+        json!({"phase": "Failed", "reason": "OutOfcpu", "startTime": "2026-03-01T10:00:00Z"});
     cluster.pods.push(rejected);
     let report = cluster.examined();
     assert_eq!(report.errors + report.warnings, 0, "{:?}", report.findings);
@@ -306,7 +367,9 @@ fn what_happened_more_than_an_hour_ago_is_no_finding() {
 #[test]
 fn a_node_that_is_taken_over_and_one_with_koordlet_beside_the_kubelet_have_one_manager() {
     let mut cluster = Played::healthy();
-    cluster.pods.push(pod("koordlet-x", "example.com/koordlet:v1.8.0"));
+    cluster
+        .pods
+        .push(pod("koordlet-x", "example.com/koordlet:v1.8.0"));
     let report = cluster.examined();
     assert_eq!(report.errors, 0, "{:?}", report.findings);
 }
@@ -337,9 +400,16 @@ fn the_worst_finding_comes_first_and_every_line_fits_80_columns() {
     cluster.condition()["lastHeartbeatTime"] = json!("2026-03-01T11:00:00Z");
     cluster.report["attributes"] = attributes("none", "static", "None");
     let report = cluster.examined();
-    let order: Vec<Severity> = report.findings.iter().map(|finding| finding.severity).collect();
+    let order: Vec<Severity> = report
+        .findings
+        .iter()
+        .map(|finding| finding.severity)
+        .collect();
     assert!(order.is_sorted(), "{order:?}");
     assert_eq!((report.errors, report.warnings), (1, 1));
     let text = text(&report);
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }

@@ -15,7 +15,10 @@ pub(super) fn kubelet(evidence: &Evidence) -> Vec<Finding> {
             continue;
         };
         let version = format!("{major}.{minor}");
-        if !KubeletVersion::KNOWN.iter().any(|known| known.name() == version) {
+        if !KubeletVersion::KNOWN
+            .iter()
+            .any(|known| known.name() == version)
+        {
             let problem = format!(
                 "kubelet {version}: its decisions are predicted as those of kubelet {}",
                 KubeletVersion::NEWEST
@@ -51,14 +54,20 @@ pub(super) fn runtime(evidence: &Evidence) -> Vec<Finding> {
                     false => Severity::Info,
                 },
                 name,
-                format!("{} has no NRI, with which mode manage pins containers before they start", node.runtime),
+                format!(
+                    "{} has no NRI, with which mode manage pins containers before they start",
+                    node.runtime
+                ),
                 "update the runtime before using mode manage (containerd 1.7 or CRI-O 1.26)",
             );
         } else if runtime == "containerd" && version == (Some(1), Some(7)) && !is_managed {
             found.node(
                 Severity::Info,
                 name,
-                format!("{} has NRI switched off unless its configuration says otherwise", node.runtime),
+                format!(
+                    "{} has NRI switched off unless its configuration says otherwise",
+                    node.runtime
+                ),
                 "",
             );
         }
