@@ -181,13 +181,26 @@ pub(crate) struct CapacityArgs {
     kubectl pinfold doctor -o json | jq '.findings[] | select(.severity == \"error\")'\n  \
     kubectl get nodes,noderesourcetopologies,pods,events,crds -A -o yaml > all.yaml\n  \
     kubectl pinfold doctor --nodes all.yaml\n\n\
-    Exit code 0: nothing is wrong. Exit code 1: there are errors or warnings.")]
+    Exit code 0: nothing is wrong. Exit code 1: there are errors or warnings; with --fail-on error, errors.")]
 pub(crate) struct DoctorArgs {
+    /// The least severity that makes the exit code 1
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
+    pub(crate) fail_on: FailOn,
     #[command(flatten)]
     pub(crate) objects: ObjectsArgs,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// The least severity of findings that make `doctor` fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Errors and warnings
+    #[default]
+    Warning,
+    /// Errors only
+    Error,
 }
 
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use self::evidence::Evidence;
 use self::finding::{Finding, Severity};
 use super::cluster_state::named;
-use crate::args::DoctorArgs;
+use crate::args::{DoctorArgs, FailOn};
 
 mod agents;
 mod definitions;
@@ -76,7 +76,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
     let report = examine(evidence);
     output::print_as(args.output, &report, || text(&report))?;
-    Ok(match report.errors + report.warnings {
+    let warnings = match args.fail_on {
+        FailOn::Warning => report.warnings,
+        FailOn::Error => 0,
+    };
+    Ok(match report.errors + warnings {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(REJECTED),
     })

@@ -45,6 +45,7 @@ fn commands() {
             &format!("snapshot - {koordinator}").replace("--as koordinator ", ""),
             &format!("snapshot --scramble - {koordinator}").replace("--as koordinator ", ""),
             "doctor --nodes ../../../../examples/cluster-doctor/cluster.yaml",
+            "doctor --fail-on error --nodes ../../../../examples/running-cluster/cluster.yaml",
             "doctor --nodes one.yaml",
             "top --nodes one.yaml",
             "top --nodes wrong.yaml",
