@@ -63,15 +63,10 @@ impl Helm {
     /// The objects as text.
     pub(super) fn template(&self, flags: &[String]) -> Result<String, String> {
         let chart = chart().display().to_string();
-        let words = [
-            "template",
-            RELEASE,
-            &chart,
-            "--kube-version",
-            KUBERNETES,
-            "--include-crds",
-        ];
-        self.run(&words, flags)
+        let words = ["template", RELEASE, &chart, "--include-crds"];
+        let mut all = vec!["--kube-version".to_owned(), KUBERNETES.to_owned()];
+        all.extend_from_slice(flags);
+        self.run(&words, &all)
     }
 
     /// Installs it.
