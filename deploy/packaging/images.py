@@ -25,6 +25,14 @@ IMAGES = {
         "go": [],
         "command": ["--config", "/etc/pinfold/agent.yaml", "--log-format", "json"],
     },
+    "kubectl-pinfold": {
+        "title": "kubectl pinfold",
+        "description": "NUMA usage of a cluster's nodes, and what is wrong with it; `helm test` runs it",
+        "user": "65532:65532",
+        "rust": ["kubectl-pinfold"],
+        "go": [],
+        "command": ["doctor"],
+    },
     "pinfold-scheduler": {
         "title": "Pinfold scheduler",
         "description": "kube-scheduler with the plugin Pinfold, and its engine",
