@@ -57,7 +57,17 @@ impl Helm {
     /// Looks for faults, warnings among them.
     pub(super) fn lint(&self) -> Result<String, String> {
         let chart = chart().display().to_string();
-        self.run(&["lint", "--strict", "--quiet", "--kube-version", KUBERNETES, &chart], &[])
+        self.run(
+            &[
+                "lint",
+                "--strict",
+                "--quiet",
+                "--kube-version",
+                KUBERNETES,
+                &chart,
+            ],
+            &[],
+        )
     }
 
     /// The objects as text.
