@@ -8,7 +8,15 @@ DESTDIR ?=
 PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
 BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto
+# Images and packages: for which architectures (amd64, arm64), and the names of images.
+ARCH ?= amd64
+REGISTRY ?= localhost
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+TAG ?= $(VERSION)
+STATIC = target/programs
+IMAGES = pinfold-agent pinfold-scheduler kubectl-pinfold
+
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto images push dist test-packaging
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +55,27 @@ install: ## install the programs that were built, their completions and man page
 	done; \
 	[ -n "$$built" ] || { echo "nothing is built in $(BUILT): run make build first" >&2; exit 1; }; \
 	echo "installed in $$to:$$built"
+
+images: ## static programs in images from scratch, as OCI archives in target/images (ARCH="amd64 arm64", REGISTRY=, TAG=; needs Go and Python; no daemon)
+	@set -e; for arch in $(ARCH); do \
+		deploy/packaging/programs $(STATIC) $$arch; \
+	done
+	deploy/packaging/images.py --programs $(STATIC) --out target/images --registry $(REGISTRY) --tag $(TAG) $(ARCH)
+
+push: ## push the images of `make images` (REGISTRY=, TAG=, SKOPEO_FLAGS=; needs skopeo)
+	@set -e; [ "$(REGISTRY)" != localhost ] || { echo "expected REGISTRY=HOST/PATH" >&2; exit 2; }; \
+	for image in $(IMAGES); do \
+		skopeo copy --all $(SKOPEO_FLAGS) oci-archive:target/images/$$image-$(TAG).oci.tar docker://$(REGISTRY)/$$image:$(TAG); \
+	done
+
+dist: ## tarballs, a Debian package, a krew manifest and checksums in target/dist-VERSION (ARCH="amd64 arm64"; needs Python and dpkg-deb)
+	@set -e; for arch in $(ARCH); do \
+		deploy/packaging/programs $(STATIC) $$arch pinfold kubectl-pinfold pinfold-agent; \
+	done
+	deploy/packaging/dist.py --programs $(STATIC) --out target/dist-$(VERSION) --version $(VERSION) $(ARCH)
+
+test-packaging: ## tests of what writes images and packages (needs Python)
+	python3 -m unittest discover -s deploy/packaging/tests
 
 test: ## unit, property, snapshot and conformance tests, randomized ones with the seeds of .cargo/config.toml
 	$(CARGO) test --workspace --quiet

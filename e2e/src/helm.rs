@@ -3,6 +3,7 @@
 
 mod program;
 mod reader;
+mod rendered;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ const VALUES: [&str; 6] = [
 ];
 
 /// Values that the schema rejects, and what it must name.
-const REFUSED: [(&str, &str); 14] = [
+const REFUSED: [(&str, &str); 18] = [
     ("agent.confg.mode=mirror", "confg"),
     ("agent.config.mode=both", "/agent/config/mode"),
     ("agent.config.nodeName=worker-1", "/agent/config/nodeName"),
@@ -40,7 +41,20 @@ const REFUSED: [(&str, &str); 14] = [
         "/scheduler/pluginArgs",
     ),
     ("scheduler.config.socket=/run/a", "/scheduler/config"),
-    ("image.repository=", "/image/repository"),
+    ("image.registry=", "/image/registry"),
+    ("agent.rules.kind=Pod", "/agent/rules"),
+    (
+        "agent.rules.cpuManagerPolicy=static,agent.config.kubelet.configFile=/etc/rules.yaml",
+        "expected one of them",
+    ),
+    (
+        "metrics.serviceMonitor.interval=often",
+        "/metrics/serviceMonitor/interval",
+    ),
+    (
+        "scheduler.topologySpreadConstraints[0].maxSkew=1",
+        "topologyKey",
+    ),
     ("agent.logLevel=loud", "/agent/logLevel"),
     ("networkPolicy.enabled=maybe", "/networkPolicy/enabled"),
     (
@@ -96,13 +110,29 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     }
     report.check(
         "helm: every node group has its own configuration, nodes and permissions",
-        node_groups(&helm),
+        rendered::node_groups(&helm),
     );
     report.check(
         "helm: the alerting rules are those of deploy/prometheus",
-        alerting_rules(&helm),
+        rendered::alerting_rules(&helm),
     );
     report.check("helm: promtool tests the alerting rules", promtool());
+    report.check(
+        "helm: rules and sockets are where the agent looks for them",
+        rendered::rules_and_sockets(&helm),
+    );
+    report.check(
+        "helm: no peer may connect that is not named",
+        rendered::closed_by_default(&helm),
+    );
+    report.check(
+        "helm: monitors and the dashboard are made if wanted",
+        rendered::monitoring(&helm),
+    );
+    report.check(
+        "helm: an older API server gets no kube-scheduler of 1.36",
+        rendered::older_server(&helm),
+    );
     let plane = ControlPlane::start(folder)?;
     let admin = plane.admin()?;
     let kubeconfig = plane.kubeconfig("helm", &Credentials::Certificate("admin"))?;
@@ -236,96 +266,6 @@ fn roles(objects: &[Value]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// One DaemonSet for each group, on its nodes only, with its settings merged over those of all.
-fn node_groups(helm: &Helm) -> Result<(), String> {
-    let objects = objects(&helm.template(&file("node-groups"))?)?;
-    let sets = objects
-        .iter()
-        .filter(|object| object["kind"] == "DaemonSet");
-    equal("DaemonSets", sets.count(), 2)?;
-    for (group, mode, taint) in [
-        ("general", "mirror", json!(null)),
-        (
-            "low-latency",
-            "manage",
-            json!("pinfold.dev/agent-not-ready:NoSchedule"),
-        ),
-    ] {
-        let name = format!("pinfold-agent-{group}");
-        let set = find(&objects, "DaemonSet", &name).ok_or_else(|| format!("no {name}"))?;
-        let template = &set["spec"]["template"];
-        let selected = &template["spec"]["nodeSelector"];
-        equal(
-            "nodes",
-            selected,
-            &json!({ "kubernetes.io/os": "linux", "pool": group }),
-        )?;
-        let selector = &set["spec"]["selector"]["matchLabels"];
-        equal("selector", matches(selector, template), true)?;
-        equal("label", &selector["pinfold.dev/node-group"], &json!(group))?;
-        let privileges = &template["spec"]["containers"][0]["securityContext"]["capabilities"];
-        equal(
-            "capabilities",
-            privileges["add"].is_null(),
-            mode == "mirror",
-        )?;
-        let map = find(&objects, "ConfigMap", &name).ok_or_else(|| format!("no {name}"))?;
-        let config = parsed(map["data"]["agent.yaml"].as_str().unwrap_or_default())?;
-        equal("mode", &config["mode"], &json!(mode))?;
-        equal("taint", &config["kubernetes"]["startupTaint"], &taint)?;
-        equal(
-            "condition",
-            &config["kubernetes"]["nodeCondition"],
-            &json!(true),
-        )?;
-        equal(
-            "access",
-            &config["kubernetes"]["kubeconfig"],
-            &json!("inCluster"),
-        )?;
-    }
-    for (role, resource) in [
-        ("node-condition", "nodes/status"),
-        ("startup-taint", "nodes"),
-    ] {
-        let name = format!("pinfold-agent-{role}");
-        let found = find(&objects, "ClusterRole", &name).ok_or_else(|| format!("no {name}"))?;
-        let rules = json!([{ "apiGroups": [""], "resources": [resource], "verbs": ["patch"] }]);
-        equal(&name, &found["rules"], &rules)?;
-        find(&objects, "ClusterRoleBinding", &name)
-            .ok_or_else(|| format!("{name} is not bound"))?;
-        let without = self::objects(&helm.template(&file("manage"))?)?;
-        equal(
-            "roles that nothing needs",
-            find(&without, "ClusterRole", &name),
-            None,
-        )?;
-    }
-    Ok(())
-}
-
-/// The rules as an object of the Prometheus Operator, only if wanted.
-fn alerting_rules(helm: &Helm) -> Result<(), String> {
-    let without = objects(&helm.template(&[])?)?;
-    let kind = "PrometheusRule";
-    equal(
-        "not by default",
-        find(&without, kind, "pinfold-agent"),
-        None,
-    )?;
-    let wanted = "metrics.rules.create=true,metrics.rules.labels.release=prometheus";
-    let objects = objects(&helm.template(&["--set".to_owned(), wanted.to_owned()])?)?;
-    let found = find(&objects, kind, "pinfold-agent").ok_or("no PrometheusRule")?;
-    equal(
-        "label",
-        &found["metadata"]["labels"]["release"],
-        &json!("prometheus"),
-    )?;
-    let rules = fs::read_to_string(workspace().join("deploy/prometheus/rules.yaml"));
-    let rules = parsed(&rules.map_err(|error| error.to_string())?)?;
-    equal("rules", &found["spec"], &rules)
 }
 
 /// Runs Prometheus' tests of the rules.

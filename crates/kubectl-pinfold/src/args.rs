@@ -16,7 +16,7 @@ pub(crate) const PROGRAM: &str = "kubectl-pinfold";
     bin_name = "kubectl pinfold",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 success, 1 rejected (no node admits the pod), 2 invalid input, 3 environment."
+    after_help = "Exit codes: 0 success, 1 rejected (no node admits the pod) or problems found, 2 invalid input, 3 environment."
 )]
 pub(crate) struct Args {
     /// When to use colours
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Count the replicas of a pod that really start, on each node and in all, beside what the sums promise
     Capacity(CapacityArgs),
+    /// Say what is wrong with NUMA placement in the cluster and what to do about it, worst first
+    Doctor(DoctorArgs),
     /// Write what --nodes needs to a file: the nodes, their reports and all pods, without what decisions do not read
     Snapshot(SnapshotArgs),
     #[command(flatten)]
@@ -171,6 +173,34 @@ pub(crate) struct CapacityArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold doctor\n  \
+    kubectl pinfold doctor -o json | jq '.findings[] | select(.severity == \"error\")'\n  \
+    kubectl get nodes,noderesourcetopologies,pods,events,crds -A -o yaml > all.yaml\n  \
+    kubectl pinfold doctor --nodes all.yaml\n\n\
+    Exit code 0: nothing is wrong. Exit code 1: there are errors or warnings; with --fail-on error, errors.")]
+pub(crate) struct DoctorArgs {
+    /// The least severity that makes the exit code 1
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
+    pub(crate) fail_on: FailOn,
+    #[command(flatten)]
+    pub(crate) objects: ObjectsArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// The least severity of findings that make `doctor` fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Errors and warnings
+    #[default]
+    Warning,
+    /// Errors only
+    Error,
 }
 
 #[derive(Debug, clap::Args)]

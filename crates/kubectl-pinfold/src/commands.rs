@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity;
 mod cluster_state;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 mod live;
 mod moves;

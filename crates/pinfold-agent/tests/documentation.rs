@@ -87,3 +87,33 @@ fn every_alert_uses_metrics_of_the_agent_and_has_a_test_a_runbook_and_a_row() {
         assert!(index.contains(&format!("| `{alert}` | ")), "{alert}");
     }
 }
+
+#[test]
+fn every_panel_of_the_dashboard_uses_metrics_that_exist() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&read("deploy/grafana/pinfold.json")).expect("JSON");
+    let pages = [read("docs/agent/operate.md"), read("docs/scheduler.md")];
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array())
+        .flatten();
+    let mut seen = 0;
+    for target in targets {
+        let expression = target["expr"].as_str().expect("an expression");
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let named = words
+            .filter(|word| word.starts_with("pinfold_") || word.starts_with("kubelet_"))
+            .map(|name| name.trim_end_matches("_bucket"));
+        for name in named {
+            // Tests compare these tables with what the programs serve.
+            let row = format!("| `{name}` |");
+            assert!(
+                pages.iter().any(|page| page.contains(&row)),
+                "{expression}: no metric {name}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "{seen}");
+}

@@ -7,3 +7,4 @@ mod journaled_ledger;
 #[path = "kubernetes/main.rs"]
 mod kubernetes;
 mod mirror;
+mod permissions;

@@ -100,6 +100,12 @@ impl Document {
         &self.kind
     }
 
+    /// The object as one line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        crate::json_value::JsonValue::from(self.value()).to_json()
+    }
+
     pub(crate) fn value(&self) -> &LocatedValue {
         &self.node
     }

@@ -99,7 +99,27 @@ const NODE: Kept = Members(&[
     ("spec", Members(&[("taints", All), ("unschedulable", All)])),
     (
         "status",
-        Members(&[("allocatable", All), ("capacity", All)]),
+        Members(&[
+            ("allocatable", All),
+            ("capacity", All),
+            (
+                "conditions",
+                Members(&[
+                    ("lastHeartbeatTime", All),
+                    ("reason", All),
+                    ("status", All),
+                    ("type", All),
+                ]),
+            ),
+            (
+                "nodeInfo",
+                Members(&[
+                    ("containerRuntimeVersion", All),
+                    ("kubeletVersion", All),
+                    ("operatingSystem", All),
+                ]),
+            ),
+        ]),
     ),
 ]);
 

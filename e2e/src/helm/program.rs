@@ -57,21 +57,26 @@ impl Helm {
     /// Looks for faults, warnings among them.
     pub(super) fn lint(&self) -> Result<String, String> {
         let chart = chart().display().to_string();
-        self.run(&["lint", "--strict", "--quiet", &chart], &[])
+        self.run(
+            &[
+                "lint",
+                "--strict",
+                "--quiet",
+                "--kube-version",
+                KUBERNETES,
+                &chart,
+            ],
+            &[],
+        )
     }
 
     /// The objects as text.
     pub(super) fn template(&self, flags: &[String]) -> Result<String, String> {
         let chart = chart().display().to_string();
-        let words = [
-            "template",
-            RELEASE,
-            &chart,
-            "--kube-version",
-            KUBERNETES,
-            "--include-crds",
-        ];
-        self.run(&words, flags)
+        let words = ["template", RELEASE, &chart, "--include-crds"];
+        let mut all = vec!["--kube-version".to_owned(), KUBERNETES.to_owned()];
+        all.extend_from_slice(flags);
+        self.run(&words, &all)
     }
 
     /// Installs it.

@@ -30,16 +30,17 @@ const NAMESPACE: &str = "Namespace";
 const MAX_INVALID: usize = 3;
 
 /// A kind of object to list.
-struct ListedKind {
+pub(super) struct ListedKind {
     /// Its plural in messages.
-    plural: &'static str,
-    kind: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) kind: &'static str,
     /// API versions with the paths of their lists, the preferred one first.
-    versions: Vec<(&'static str, String)>,
-    fields: &'static str,
-    most: usize,
+    pub(super) versions: Vec<(&'static str, String)>,
+    /// A field selector; empty for all objects.
+    pub(super) fields: String,
+    pub(super) most: usize,
     /// The consequence of a list that fails, for the note.
-    without: &'static str,
+    pub(super) without: &'static str,
 }
 
 /// The pod that a command is about.
@@ -104,18 +105,18 @@ pub(super) fn list(args: &SourceArgs, pod: Option<PodName<'_>>) -> Result<Listed
 }
 
 /// A list that the API server does not give.
-struct MissingList {
-    kind: &'static str,
+pub(super) struct MissingList {
+    pub(super) kind: &'static str,
     /// What failed.
     reason: String,
     /// Whether the server rejected it; otherwise it does not know the kind.
-    is_rejected: bool,
+    pub(super) is_rejected: bool,
     /// The consequence.
     without: &'static str,
 }
 
 impl MissingList {
-    fn note(&self) -> String {
+    pub(super) fn note(&self) -> String {
         format!("{}: {}", self.reason, self.without)
     }
 
@@ -132,12 +133,24 @@ pub(super) fn each_object(
     args: &ObjectsArgs,
     take: &mut dyn FnMut(&'static str, &str, &str),
 ) -> Result<Vec<String>, Failure> {
-    let connection = connection(args)?;
     // Volcano's reports are part of it.
     let mut kinds = kinds(Decider::Volcano, None);
     kinds.push(ListedKind::namespaces());
+    let missing = each_object_of(args, &kinds, take)?;
+    Ok(missing.iter().map(MissingList::note).collect())
+}
+
+/// Passes every object of these kinds to `take`, with its kind and API version. Returns the lists that failed; without
+/// any node or report the rejected ones are the error.
+pub(super) fn each_object_of(
+    args: &ObjectsArgs,
+    kinds: &[ListedKind],
+    take: &mut dyn FnMut(&'static str, &str, &str),
+) -> Result<Vec<MissingList>, Failure> {
+    let connection = connection(args)?;
+    let _activity = Activity::on_stderr(&format!("listing objects of {}", connection.url()));
     let mut nodes = 0;
-    let missing = each_list(&connection, &kinds, &mut |kind, path, objects| {
+    let missing = each_list(&connection, kinds, &mut |kind, path, objects| {
         nodes +=
             usize::from(kind.kind == "Node" || kind.kind == "NodeResourceTopology") * objects.len();
         let version = kind.version(path);
@@ -152,7 +165,7 @@ pub(super) fn each_object(
             connection.url(),
             rejected.join("; ")
         ))),
-        false => Ok(missing.iter().map(MissingList::note).collect()),
+        false => Ok(missing),
     }
 }
 
@@ -207,7 +220,7 @@ fn failure(connection: &Connection, error: &SnapshotError) -> Failure {
     Failure::Environment(format!("{}: {error}", connection.url()))
 }
 
-fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
+pub(super) fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
     let topologies =
         |version: &str| format!("/apis/topology.node.k8s.io/{version}/noderesourcetopologies");
     let mut pods = vec![("v1", "/api/v1/pods".to_owned())];
@@ -226,7 +239,7 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
             plural: "nodes",
             kind: "Node",
             versions: vec![("v1", "/api/v1/nodes".to_owned())],
-            fields: "",
+            fields: String::new(),
             most: MAX_NODES,
             without: "nodes are taken from reports, without taints and labels",
         },
@@ -237,7 +250,7 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
                 ("topology.node.k8s.io/v1alpha2", topologies("v1alpha2")),
                 ("topology.node.k8s.io/v1alpha1", topologies("v1alpha1")),
             ],
-            fields: "",
+            fields: String::new(),
             most: MAX_NODES,
             without: "no node reports its NUMA topology",
         },
@@ -245,7 +258,7 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
             plural: "pods",
             kind: "Pod",
             versions: pods,
-            fields: "status.phase!=Succeeded,status.phase!=Failed",
+            fields: "status.phase!=Succeeded,status.phase!=Failed".to_owned(),
             most: MAX_PODS,
             without: "the pods of nodes are unknown",
         },
@@ -258,7 +271,7 @@ fn kinds(decider: Decider, namespace: Option<&str>) -> Vec<ListedKind> {
                 "nodeinfo.volcano.sh/v1alpha1",
                 "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies".to_owned(),
             )],
-            fields: "",
+            fields: String::new(),
             most: MAX_NODES,
             without: "no node reports CPUs for Volcano",
         });
@@ -272,7 +285,7 @@ impl ListedKind {
             plural: "namespaces",
             kind: NAMESPACE,
             versions: vec![("v1", "/api/v1/namespaces".to_owned())],
-            fields: "",
+            fields: String::new(),
             most: MAX_NODES,
             without: "affinity to pods of namespaces by their labels cannot be decided",
         }
@@ -287,7 +300,7 @@ impl ListedKind {
     fn wanted(&self) -> ListRequest {
         ListRequest {
             paths: self.versions.iter().map(|(_, path)| path.clone()).collect(),
-            field_selector: self.fields.to_owned(),
+            field_selector: self.fields.clone(),
             page_size: PAGE,
             max_objects: self.most,
         }

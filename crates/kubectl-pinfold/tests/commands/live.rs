@@ -202,7 +202,12 @@ fn lists_that_are_forbidden_or_not_served_become_notes() {
 
 #[test]
 fn without_rights_the_error_says_what_is_forbidden() {
-    for line in ["top", "explain pod trainer-3 -n ml", "view node worker-1"] {
+    for line in [
+        "top",
+        "explain pod trainer-3 -n ml",
+        "view node worker-1",
+        "doctor",
+    ] {
         let denied = run_against(|_| Err(403), line);
         assert_eq!(denied.code, 3, "{line}: {}", denied.stdout);
         for expected in [
@@ -386,5 +391,43 @@ fn affinity_terms_read_the_labels_of_namespaces_of_a_live_cluster() {
         !unread.output().contains("namespaces"),
         "{}",
         unread.output()
+    );
+}
+
+#[test]
+fn doctor_reads_events_definitions_and_writers_of_a_live_cluster() {
+    let lists: Lists = |path| match path {
+        "/api/v1/events" => Ok("Event"),
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" => Ok("CustomResourceDefinition"),
+        other => all_lists(other),
+    };
+    let mut objects = example();
+    let writer = |manager: &str| json!({"manager": manager, "fieldsV1": {"f:zones": {}}});
+    object(&mut objects, "NodeResourceTopology", "worker-1")["metadata"]["managedFields"] =
+        json!([writer("pinfold-agent"), writer("koordlet")]);
+    let found = run_with(objects.clone(), lists, "doctor -o json");
+    assert_eq!(found.code, 1, "{}", found.output());
+    let report: Value = serde_json::from_str(&found.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("a list");
+    let of = |check: &str| findings.iter().find(|finding| finding["check"] == check);
+    let writers = of("other-writer").expect("a second writer");
+    assert_eq!(writers["nodes"], json!(["worker-1"]));
+    // The server has no definition at all.
+    let definition = of("definition").expect("a missing definition");
+    assert_eq!(definition["severity"], "error");
+    assert_eq!(report["not_checked"], json!([]), "{report}");
+
+    let forbidden = run_with(objects, all_lists, "doctor -o json");
+    let report: Value = serde_json::from_str(&forbidden.stdout).expect("JSON");
+    let missing = report["not_checked"].to_string();
+    for expected in ["serves no customresourcedefinitions", "serves no events"] {
+        assert!(missing.contains(expected), "{missing}");
+    }
+    let findings = report["findings"].as_array().expect("a list");
+    assert!(
+        findings
+            .iter()
+            .all(|finding| finding["check"] != "definition"),
+        "{findings:?}"
     );
 }

@@ -4,11 +4,12 @@ use std::fs;
 
 use crate::program::{Run, root, run, scratch, words};
 
-const COMMANDS: [&str; 5] = [
+const COMMANDS: [&str; 6] = [
     "top --nodes cluster.yaml",
     "explain pod trainer-3 -n ml --nodes cluster.yaml",
     "explain pod trainer-1 -n ml --nodes cluster.yaml",
     "view node gpu-1 --nodes cluster.yaml",
+    "doctor --nodes ../cluster-doctor/cluster.yaml",
     "capacity -f ../replica-capacity/encoder.yaml --nodes cluster.yaml --compare",
 ];
 
@@ -43,7 +44,7 @@ fn text_has_no_colour_codes_and_fits_80_columns() {
 fn completions_and_man_pages_name_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = play(&format!("completions {shell}")).stdout;
-        for command in ["explain", "top", "view", "capacity", "snapshot"] {
+        for command in ["explain", "top", "view", "capacity", "doctor", "snapshot"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
     }

@@ -18,6 +18,7 @@ const QUESTIONS: [(&str, &[&str]); 3] = [
             "explain pod trainer-1 -n ml --nodes {}",
             "explain pod db-0 -n shop --nodes {}",
             "view node worker-1 --nodes {}",
+            "doctor --nodes {}",
             "capacity -f examples/replica-capacity/encoder.yaml --compare --nodes {}",
             "capacity --as scheduler-plugins -f examples/replica-capacity/encoder.yaml --nodes {}",
         ],

@@ -44,6 +44,9 @@ fn commands() {
             &format!("capacity -f gpus.yaml --compare {koordinator}"),
             &format!("snapshot - {koordinator}").replace("--as koordinator ", ""),
             &format!("snapshot --scramble - {koordinator}").replace("--as koordinator ", ""),
+            "doctor --nodes ../../../../examples/cluster-doctor/cluster.yaml",
+            "doctor --fail-on error --nodes ../../../../examples/running-cluster/cluster.yaml",
+            "doctor --nodes one.yaml",
             "top --nodes one.yaml",
             "top --nodes wrong.yaml",
             "top --nodes one.yaml --kubeconfig x",
@@ -61,6 +64,7 @@ fn help() {
             "top --help",
             "view node --help",
             "capacity --help",
+            "doctor --help",
             "snapshot --help",
         ],
     );

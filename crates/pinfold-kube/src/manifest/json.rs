@@ -19,7 +19,10 @@ const STATUS: &[&str] = &[
     "conditions",
     "containerStatuses",
     "initContainerStatuses",
+    "message",
+    "nodeInfo",
     "phase",
+    "reason",
     "startTime",
 ];
 

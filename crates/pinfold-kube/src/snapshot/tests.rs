@@ -31,7 +31,11 @@ apiVersion: v1
 kind: Node
 metadata: {name: rack-3, labels: {kubernetes.io/hostname: rack-3, disk: fast, kubernetes.io/os: linux}}
 spec: {taints: [{key: team, value: shop, effect: NoSchedule}], podCIDR: 10.0.0.0/24}
-status: {allocatable: {cpu: 8}, images: [{names: [registry/shop]}]}
+status:
+  allocatable: {cpu: 8}
+  images: [{names: [registry/shop]}]
+  nodeInfo: {kubeletVersion: v1.36.4, machineID: secret}
+  conditions: [{type: PinfoldReady, status: 'True', message: rack-3 works}]
 ";
 
 fn reduced(text: &str) -> JsonValue {
@@ -61,7 +65,8 @@ fn a_snapshot_keeps_what_decisions_read_and_nothing_else() {
         "{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"metadata\":{\"name\":\"rack-3\",\
          \"labels\":{\"kubernetes.io/hostname\":\"rack-3\",\"disk\":\"fast\",\"kubernetes.io/os\":\"linux\"}},\
          \"spec\":{\"taints\":[{\"key\":\"team\",\"value\":\"shop\",\"effect\":\"NoSchedule\"}]},\
-         \"status\":{\"allocatable\":{\"cpu\":8}}}"
+         \"status\":{\"allocatable\":{\"cpu\":8},\"nodeInfo\":{\"kubeletVersion\":\"v1.36.4\"},\
+         \"conditions\":[{\"type\":\"PinfoldReady\",\"status\":\"True\"}]}}"
     );
     let other = "{apiVersion: v1, kind: Secret, metadata: {name: s}}";
     let documents = manifest::read("test", other.as_bytes()).expect("an object");

@@ -24,6 +24,15 @@
 {{- $manage := ne (get .config "mode" | default "manage") "mirror" }}
 {{- $kubelet := dig "kubelet" "rootDirectory" "/var/lib/kubelet" .config }}
 {{- $listen := dig "metrics" "listen" "127.0.0.1:9464" .config }}
+{{- $rules := mergeOverwrite (deepCopy .root.Values.agent.rules) (deepCopy (.group.rules | default dict)) }}
+{{- if $rules }}
+{{- if dig "kubelet" "configFile" "" .config }}
+{{- fail "agent.rules and agent.config.kubelet.configFile: expected one of them; the chart writes agent.rules to a file and names it" }}
+{{- end }}
+{{- $_ := set .config "kubelet" (merge (dict "configFile" "/etc/pinfold/rules.yaml") (.config.kubelet | default dict)) }}
+{{- end }}
+{{- $nri := dig "runtime" "nriSocket" "/var/run/nri/nri.sock" .config }}
+{{- $bus := dig "cgroups" "systemdBus" "/run/dbus/system_bus_socket" .config }}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -33,6 +42,10 @@ metadata:
   labels: {{- include "pinfold.labels" $part | nindent 4 }}
 data:
   agent.yaml: | {{- toYaml .config | nindent 4 }}
+  {{- if $rules }}
+  # The policies and reservations by which the agent decides.
+  rules.yaml: | {{- toYaml (merge (dict "apiVersion" "kubelet.config.k8s.io/v1beta1" "kind" "KubeletConfiguration") $rules) | nindent 4 }}
+  {{- end }}
 ---
 apiVersion: apps/v1
 kind: DaemonSet
@@ -58,7 +71,7 @@ spec:
         {{- end }}
       annotations:
         # A changed configuration replaces the pods.
-        checksum/config: {{ toYaml .config | sha256sum }}
+        checksum/config: {{ print (toYaml .config) (toYaml $rules) | sha256sum }}
         {{- with .root.Values.agent.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -88,7 +101,7 @@ spec:
       {{- end }}
       containers:
       - name: agent
-        image: {{ include "pinfold.image" .root | quote }}
+        image: {{ include "pinfold.image" (dict "root" .root "image" "pinfold-agent") | quote }}
         imagePullPolicy: {{ .root.Values.image.pullPolicy }}
         command: [/usr/bin/pinfold-agent]
         args: [--config, /etc/pinfold/agent.yaml, --log-format, json, --log-level, {{ .root.Values.agent.logLevel }}]
@@ -96,6 +109,9 @@ spec:
         # The host name inside of a pod is the pod's name.
         - name: NODE_NAME
           valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+        {{- with .root.Values.agent.env }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
         securityContext:
           # The kubelet's files are only readable for root.
           runAsUser: 0
@@ -126,10 +142,17 @@ spec:
         - {name: kubelet, mountPath: {{ $kubelet }}, readOnly: true}
         {{- if $manage }}
         - {name: state, mountPath: {{ get $.config "stateDirectory" | default "/var/lib/pinfold" }}}
-        - {name: nri, mountPath: /var/run/nri}
         - {name: cgroup, mountPath: /sys/fs/cgroup}
+        {{- if ne $nri "none" }}
+        - {name: nri, mountPath: {{ dir $nri }}}
+        {{- end }}
+        {{- if ne $bus "none" }}
         # systemd gets the changes of its slices and scopes over the system bus.
-        - {name: dbus, mountPath: /run/dbus, readOnly: true}
+        - {name: dbus, mountPath: {{ dir $bus }}, readOnly: true}
+        {{- end }}
+        {{- end }}
+        {{- with .root.Values.agent.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
         {{- end }}
       volumes:
       - name: config
@@ -141,11 +164,18 @@ spec:
       {{- if $manage }}
       - name: state
         hostPath: {path: {{ get $.config "stateDirectory" | default "/var/lib/pinfold" }}, type: DirectoryOrCreate}
-      - name: nri
-        hostPath: {path: /var/run/nri, type: DirectoryOrCreate}
       - name: cgroup
         hostPath: {path: /sys/fs/cgroup}
+      {{- if ne $nri "none" }}
+      - name: nri
+        hostPath: {path: {{ dir $nri }}, type: DirectoryOrCreate}
+      {{- end }}
+      {{- if ne $bus "none" }}
       - name: dbus
-        hostPath: {path: /run/dbus, type: DirectoryOrCreate}
+        hostPath: {path: {{ dir $bus }}, type: DirectoryOrCreate}
+      {{- end }}
+      {{- end }}
+      {{- with .root.Values.agent.extraVolumes }}
+      {{- toYaml . | nindent 6 }}
       {{- end }}
 {{ end }}

@@ -15,8 +15,50 @@ app.kubernetes.io/component: {{ .part }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
+{{/* The image of one program; the argument is a dict with root and image. */}}
 {{- define "pinfold.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .root.Values.image.registry }}/{{ .image }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* Who may connect to a port: those of networkPolicy.metricsFrom, and no other peer. */}}
+{{- define "pinfold.ingress" -}}
+{{- if .root.Values.networkPolicy.metricsFrom }}
+ingress:
+- ports: {{- range .ports }}
+  - port: {{ . }}
+  {{- end }}
+  from: {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 2 }}
+{{- else }}
+ingress: []
+{{- end }}
+{{- end }}
+
+{{/* A ServiceMonitor for the metrics Service of one component. */}}
+{{- define "pinfold.serviceMonitor" -}}
+{{- with .root.Values.metrics.serviceMonitor }}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: pinfold-{{ $.part }}
+  namespace: {{ $.root.Release.Namespace }}
+  labels: {{- include "pinfold.labels" $ | nindent 4 }}
+    {{- with .labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels: {{- include "pinfold.selector" $ | nindent 6 }}
+  endpoints:
+  - port: metrics
+    interval: {{ .interval }}
+    {{- if eq $.part "agent" }}
+    # The dashboard and the alerts name nodes.
+    relabelings:
+    - sourceLabels: [__meta_kubernetes_pod_node_name]
+      targetLabel: node
+    {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The RBAC objects of a file of deploy/, in the namespace of the release. */}}
