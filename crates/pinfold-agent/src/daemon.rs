@@ -31,6 +31,7 @@ mod maintenance;
 mod manage;
 mod mirror;
 mod node_snapshot;
+mod own_node;
 mod partitions;
 mod readiness;
 mod service;

@@ -21,13 +21,14 @@ use super::enforcer::Enforcer;
 use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
 use super::maintenance::{self, MaintenanceLoop};
+use super::own_node::OwnNode;
 use super::partitions::PartitionManager;
 use super::readiness::ReadinessReporter;
 use super::service::{Service, now, writes_cgroups};
 use super::telemetry::{NodeEvents, NodeTelemetry};
 use crate::config::{Access, AgentConfig, NodeDialect};
 use crate::journaled_ledger::JournaledLedger;
-use crate::kubernetes::PodCache;
+use crate::kubernetes::{NodeCache, PodCache};
 use crate::node::{self, Koordinator, ManagedNode, PodWarning, Rulebook};
 use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
@@ -66,6 +67,10 @@ pub(super) fn run(
     if let Some(link) = &kubernetes {
         node = node.with_pod_status(Arc::new(link.pods().clone()));
     }
+    let watched_node = kubernetes.as_ref().map(|link| link.node().clone());
+    let own_node = OwnNode::at_start(config, &name, watched_node.as_ref());
+    // Containers are compared with their new allowances when the runtime connects.
+    drop(node.set_node_settings(&own_node.node.settings));
     let node = Arc::new(Mutex::new(node));
     let (changed, changes) = sync_channel(1);
     let telemetry = Arc::new(NodeTelemetry::new(
@@ -98,11 +103,10 @@ pub(super) fn run(
         updates: updates_sender.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
-        node_annotations: Mutex::default(),
-        cluster: kubernetes.as_ref().map(|link| {
-            let (node, writers) = (link.node().clone(), link.other_writers().clone());
-            (node, writers, link.publisher().clone())
-        }),
+        own_node: Mutex::new(own_node),
+        cluster: kubernetes
+            .as_ref()
+            .map(|link| (link.other_writers().clone(), link.publisher().clone())),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
         journal_problem: Mutex::default(),
@@ -124,6 +128,10 @@ pub(super) fn run(
         threads.push(spawn("offers", move || {
             record_device_offers(&service, &offers);
         })?);
+    }
+    if let Some(watched_node) = watched_node {
+        let service = service.clone();
+        threads.push(spawn("node", move || follow(&service, &watched_node))?);
     }
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
     let reporter = NodeReporter {
@@ -361,6 +369,16 @@ fn record_device_offers(service: &Service, offers: &OfferReceiver) {
     }
 }
 
+/// Applies every change of the Node object.
+fn follow(service: &Service, node: &NodeCache) {
+    let mut last = 0;
+    loop {
+        let (change, seen) = node.wait_for_change(last);
+        last = change;
+        service.apply_node(seen);
+    }
+}
+
 /// Publishes the node's state after every change.
 struct NodeReporter {
     service: Arc<Service>,
@@ -383,8 +401,10 @@ impl NodeReporter {
                 pod_resources.publish(snapshot.pod_resources(in_cluster));
             }
             if let Some(publisher) = &self.publisher {
-                let service = &self.service;
-                publisher.publish(snapshot.report(&service.name, &service.config));
+                match self.service.report(&snapshot) {
+                    Some(report) => publisher.publish(report),
+                    None => publisher.hold_back(),
+                }
             }
         }
     }

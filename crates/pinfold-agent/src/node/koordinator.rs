@@ -9,9 +9,8 @@ use std::sync::Arc;
 use pinfold_cluster::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
 use pinfold_cluster::koordinator::ledger::Allocation;
-use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport, RatioAnnotation};
 use pinfold_cluster::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
-use pinfold_cluster::koordinator::policy_values::NumaPolicy;
 use pinfold_cluster::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
 use pinfold_cluster::koordinator::rejection::KoordinatorRejection;
@@ -24,7 +23,7 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
 use pinfold_kube::koordinator::{
-    self as objects, NodeAnnotations, ReportAnnotations, ResourceStatus, keys,
+    self as objects, NodeSettings, ReportAnnotations, ResourceStatus, keys,
 };
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
@@ -43,14 +42,14 @@ const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 pub struct Koordinator {
     /// Arguments of the scheduler plugin NodeNUMAResource, for pods that the agent places itself.
     pub args: KoordinatorArgs,
-    /// NUMA policy of pods that set none (the node's label).
-    pub numa_policy: Option<NumaPolicy>,
+    /// The labels and annotations of the Node object.
+    settings: NodeSettings,
     /// CPUs for SYSTEM pods. Empty: no special CPUs.
-    pub system_cpus: CpuSet,
+    system_cpus: CpuSet,
     /// Whether only SYSTEM pods may use `system_cpus`.
-    pub system_exclusive: bool,
+    system_exclusive: bool,
     /// CPUs of the node reservation, which no pod may use.
-    pub node_reserved: CpuSet,
+    node_reserved: CpuSet,
     /// Whether best-effort pods are aligned to NUMA nodes.
     pub aligns_best_effort: bool,
     /// Whether the kubelet pins new pods itself; the agent then does not set their CPUs.
@@ -92,7 +91,7 @@ impl Koordinator {
         };
         Self {
             args,
-            numa_policy: None,
+            settings: NodeSettings::default(),
             system_cpus: CpuSet::new(),
             system_exclusive: false,
             node_reserved: CpuSet::new(),
@@ -104,10 +103,11 @@ impl Koordinator {
         }
     }
 
-    /// Takes the reserved CPUs and those of SYSTEM pods from the Node object's annotations.
-    pub(super) fn set_node(&mut self, node: &NodeAnnotations, rules: &Rules) {
-        self.node_reserved = node.reservation.reserved_cpus(rules);
-        let system = node.system.as_ref();
+    /// Takes policies, reserved CPUs and those of SYSTEM pods from the Node object.
+    pub(super) fn set_node(&mut self, node: &NodeSettings, rules: &Rules) {
+        self.settings = node.clone();
+        self.node_reserved = node.annotations.reservation.reserved_cpus(rules);
+        let system = node.annotations.system.as_ref();
         self.system_cpus = system.map_or_else(CpuSet::new, |system| system.cpus.clone());
         self.system_exclusive = system.is_some_and(|system| system.exclusive);
     }
@@ -116,12 +116,14 @@ impl Koordinator {
     #[must_use]
     pub(super) fn with_rules(&self, rules: &Rules) -> Self {
         let fresh = Self::new(rules, self.args.clone());
-        Self {
+        let mut changed = Self {
             topology: fresh.topology,
             zones: fresh.zones,
             pods: BTreeMap::new(),
             ..self.clone()
-        }
+        };
+        changed.set_node(&self.settings, rules);
+        changed
     }
 
     /// Adds pods that are new in the ledger, and drops those that were released.
@@ -226,8 +228,16 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
+        let policies = &self.settings.policies;
+        // The Node's allocatable amounts are amplified.
+        if let RatioAnnotation::Ratios(ratios) = &policies.ratios {
+            allocatable = ratios.amplify(&allocatable);
+        }
         let mut node = KoordinatorNode {
-            numa_policy: self.numa_policy.clone(),
+            bind_policy: policies.bind.clone(),
+            strategy: policies.strategy.clone(),
+            numa_policy: policies.numa.clone(),
+            ratios: policies.ratios.clone(),
             report: Some(report),
             allocatable,
             ledger: pinfold_cluster::koordinator::ledger::KoordinatorLedger::new(fidelity),
@@ -359,9 +369,9 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
 }
 
 impl ManagedNode {
-    /// Applies Koordinator's annotations of the Node object. Running pods keep their CPUs. Returns the updates of
-    /// containers in shared pools.
-    pub fn set_node_annotations(&mut self, node: &NodeAnnotations) -> Vec<Update> {
+    /// Applies Koordinator's labels and annotations of the Node object. Running pods keep their CPUs. Returns the updates
+    /// of containers in shared pools.
+    pub fn set_node_settings(&mut self, node: &NodeSettings) -> Vec<Update> {
         if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
             koordinator.set_node(node, self.journaled.ledger().rules());
             return self.updates();
