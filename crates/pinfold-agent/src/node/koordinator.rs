@@ -34,6 +34,8 @@ use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 
+mod scheduler_choice;
+
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 
@@ -249,44 +251,6 @@ impl Koordinator {
             node.assume(pod.clone(), &terms.requests, held);
         }
         node
-    }
-
-    /// Why a pod may not have the CPUs that its annotation names, which any author of a pod can write.
-    pub(super) fn reject_choice(
-        &self,
-        pod: &PodObject,
-        chosen: &CpuSet,
-        fidelity: Fidelity,
-    ) -> Option<String> {
-        let demand = match objects::demand(pod, fidelity) {
-            Ok(read) => read.value,
-            Err(findings) => return Some(findings.to_string()),
-        };
-        if let Err(problem) = check_class(&demand, fidelity) {
-            return Some(problem);
-        }
-        let state = match plugin::pre_filter(&demand, &self.args, fidelity) {
-            Ok(state) => state,
-            Err(rejection) => return Some(rejection.to_string()),
-        };
-        let annotated = &self.node_reserved & chosen;
-        let system = match self.system_exclusive {
-            true => &self.system_cpus & chosen,
-            false => CpuSet::new(),
-        };
-        match state.and_then(|state| state.bound_cpus()) {
-            None => Some("its QoS class and requests give it no CPUs of its own".to_owned()),
-            Some(count) if count != chosen.len() => Some(format!("it requests {count} CPUs")),
-            Some(_) if !annotated.is_empty() => Some(format!(
-                "CPUs {annotated} are reserved by the annotation {}",
-                keys::RESERVATION
-            )),
-            Some(_) if !system.is_empty() => Some(format!(
-                "CPUs {system} are reserved by the annotation {}",
-                keys::SYSTEM_QOS
-            )),
-            Some(_) => None,
-        }
     }
 
     /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would.

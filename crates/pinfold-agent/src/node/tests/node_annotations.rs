@@ -192,3 +192,95 @@ fn a_reservation_is_kept_when_the_rules_change() {
     applied.expect("journaled");
     assert!((&shared(&mut scene) & &set("6")).is_empty());
 }
+
+/// A pod of this class with one CPU for which a scheduler wrote `status`.
+fn with_status(class: &str, status: &str) -> String {
+    format!(
+        "  labels: {{koordinator.sh/qosClass: {class}}}\n  annotations:\n    \
+         scheduling.koordinator.sh/resource-spec: '{{\"preferredCPUBindPolicy\":\"ConstrainedBurst\"}}'\n    \
+         scheduling.koordinator.sh/resource-status: '{status}'\n{}",
+        cpus(1)
+    )
+}
+
+#[test]
+fn pods_are_bound_to_the_pools_that_the_scheduler_chose_and_nothing_is_decided_again() {
+    let policy = "node.koordinator.sh/numa-topology-policy";
+    for node in [
+        NodeSettings::default(),
+        with("labels", policy, "SingleNUMANode"),
+        with("labels", policy, "Restricted"),
+        with("labels", policy, "BestEffort"),
+    ] {
+        let mut scene = Scene::koordinator();
+        scene.node.set_node_settings(&node);
+        // An empty machine has more room on NUMA node 1, which the agent would choose.
+        for (uid, status) in [
+            ("pools", r#"{"cpuSharedPools":[{"socket":0,"node":0}]}"#),
+            (
+                "amounts",
+                r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}}]}"#,
+            ),
+        ] {
+            let bound = scene.run(uid, &with_status("LS", status)).expect("a pool");
+            assert_eq!(bound.cpus, set("0-3,8-11"), "{node:?}");
+            assert_eq!(bound.quota, Quota::AsSpecified);
+            let record = &scene.node.journaled().records()[uid];
+            let kept = &record.annotations["scheduling.koordinator.sh/resource-status"];
+            assert_eq!(kept, status, "the scheduler's words");
+        }
+        // The pool shrinks, and the pod with it.
+        let own = scene.run("lsr", &class("LSR", 2)).expect("CPUs");
+        let left = &set("0-3,8-11") - &own.cpus;
+        assert_eq!(scene.sent_cpus("pools-main"), left.to_string());
+    }
+}
+
+#[test]
+fn pools_that_the_node_cannot_give_are_not_followed_and_the_journal_says_why() {
+    for (class, status, why) in [
+        (
+            "LS",
+            r#"{"cpuSharedPools":[{"socket":0,"node":7}]}"#,
+            "shared pools of NUMA nodes 7: the machine has no NUMA node 7",
+        ),
+        (
+            "LS",
+            r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"2"}}]}"#,
+            "more cpu than the pod requests",
+        ),
+        (
+            "LS",
+            r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1","memory":"1Ti"}}]}"#,
+            "more memory than the pod requests",
+        ),
+        (
+            "LSR",
+            r#"{"cpuSharedPools":[{"socket":0,"node":0}]}"#,
+            "give it CPUs of its own",
+        ),
+    ] {
+        let mut scene = Scene::koordinator();
+        scene.run("pod", &with_status(class, status));
+        let folder = scene.folder.path().join("agent").join("journal");
+        let history = pinfold_journal::JournalHistory::read(&folder).expect("a journal");
+        let message = &history.entries.last().expect("an entry").message;
+        assert!(message.contains(why), "{status}: {message}");
+    }
+}
+
+#[test]
+fn cpus_that_the_scheduler_chose_before_the_nodes_bind_policy_changed_are_decided_again() {
+    let key = "node.koordinator.sh/cpu-bind-policy";
+    for (policy, old, is_followed) in [
+        ("FullPCPUsOnly", "6,14", true),
+        ("FullPCPUsOnly", "6-7", false),
+        ("SpreadByPCPUs", "6-7", true),
+        ("SpreadByPCPUs", "6,14", false),
+    ] {
+        let mut scene = Scene::koordinator();
+        scene.node.set_node_settings(&with("labels", key, policy));
+        let given = scene.run("pod", &chosen(old)).expect("an allowance");
+        assert_eq!(given.cpus == set(old), is_followed, "{policy} {old}");
+    }
+}
