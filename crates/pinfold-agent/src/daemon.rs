@@ -35,6 +35,7 @@ mod own_node;
 mod partitions;
 mod readiness;
 mod service;
+mod suppressor;
 mod telemetry;
 mod unmet_allowances;
 

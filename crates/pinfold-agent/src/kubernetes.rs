@@ -29,8 +29,8 @@ mod sync_events;
 
 pub use custom_resources::{CustomResource, CustomResourceReport};
 pub use event_reasons::{
-    CGROUP_CONFLICT, CPUS_NOT_APPLIED, EVENT_REASONS, EventReason, MOVED, OTHER_WRITER,
-    RESIZE_REJECTED, RUNTIME_DISCONNECTED, STARTED_UNPINNED,
+    BEST_EFFORT_LIMITED, BEST_EFFORT_RESTORED, CGROUP_CONFLICT, CPUS_NOT_APPLIED, EVENT_REASONS,
+    EventReason, MOVED, OTHER_WRITER, RESIZE_REJECTED, RUNTIME_DISCONNECTED, STARTED_UNPINNED,
 };
 pub use node_cache::{NodeCache, WatchedNode};
 pub use node_status::{CONDITION, NodeStatus, NodeStatusConfig, Readiness, Taint};

@@ -1,12 +1,14 @@
 //! Mode `manage`: the agent admits pods and pins containers.
 
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
+use pinfold_cgroup::Hierarchy;
 use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
 use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
@@ -25,6 +27,7 @@ use super::own_node::OwnNode;
 use super::partitions::PartitionManager;
 use super::readiness::ReadinessReporter;
 use super::service::{Service, now, writes_cgroups};
+use super::suppressor::Suppressor;
 use super::telemetry::{NodeEvents, NodeTelemetry};
 use crate::config::{Access, AgentConfig, NodeDialect};
 use crate::journaled_ledger::JournaledLedger;
@@ -132,6 +135,9 @@ pub(super) fn run(
     if let Some(watched_node) = watched_node {
         let service = service.clone();
         threads.push(spawn("node", move || follow(&service, &watched_node))?);
+    }
+    if let Some(suppressor) = suppressor(&service) {
+        threads.push(spawn("suppressor", move || suppressor.run())?);
     }
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
     let reporter = NodeReporter {
@@ -367,6 +373,27 @@ fn record_device_offers(service: &Service, offers: &OfferReceiver) {
             Err(error) => service.telemetry.record_error(&error),
         }
     }
+}
+
+/// The suppressor of best-effort pods; `None` if the configuration has none.
+fn suppressor(service: &Arc<Service>) -> Option<Suppressor> {
+    let config = &service.config;
+    let is_wanted = config.dialect == NodeDialect::Koordinator
+        && config.koordinator.suppression
+        && config.takeover.cpu_set_allocator;
+    if !is_wanted {
+        return None;
+    }
+    let hierarchy = match &service.writer {
+        Some(writer) => writer.hierarchy().clone(),
+        None => Hierarchy::find(Path::new("/")).ok()?,
+    };
+    Some(Suppressor {
+        service: service.clone(),
+        hierarchy,
+        stat: "/proc/stat".into(),
+        threshold: config.koordinator.suppression_threshold,
+    })
 }
 
 /// Applies every change of the Node object.

@@ -81,7 +81,7 @@ impl Service {
     }
 
     /// Queues container updates, and has the node's state published again.
-    fn publish_updates(&self, updates: Vec<Update>) {
+    pub(super) fn publish_updates(&self, updates: Vec<Update>) {
         self.telemetry.node_changed();
         if !updates.is_empty() {
             let _ = self.updates.try_send(updates);
@@ -731,4 +731,4 @@ pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

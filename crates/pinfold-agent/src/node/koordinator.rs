@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_cluster::koordinator::effective_policy::EffectivePolicy;
 use pinfold_cluster::koordinator::ledger::Allocation;
 use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport, RatioAnnotation};
 use pinfold_cluster::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
-use pinfold_cluster::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
+use pinfold_cluster::koordinator::pools::{self, AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
 use pinfold_cluster::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::cpu_set::CpuSet;
@@ -29,7 +30,7 @@ use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
-use super::{AdmitError, ManagedNode, Rulebook, Update};
+use super::{AdmitError, ManagedContainer, ManagedNode, Rulebook, Update};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
@@ -38,6 +39,9 @@ mod scheduler_choice;
 
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
+
+/// Said about pods whose policies mean nothing on the machine.
+const SINGLE_THREADS: &str = "the machine has one CPU per core: its bind policy counts as FullPCPUs, and the exclusive policy PCPULevel as NUMANodeLevel";
 
 /// Koordinator's settings of this node, and the state of its pods.
 #[derive(Clone, Debug)]
@@ -54,6 +58,8 @@ pub struct Koordinator {
     node_reserved: CpuSet,
     /// Whether best-effort pods are aligned to NUMA nodes.
     pub aligns_best_effort: bool,
+    /// The CPUs that best-effort pods may use now, because others are busy; `None`: all of their pool.
+    best_effort_limit: Option<CpuSet>,
     /// Whether the kubelet pins new pods itself; the agent then does not set their CPUs.
     pub kubelet: KubeletPinning,
     topology: Arc<KoordinatorTopology>,
@@ -98,6 +104,7 @@ impl Koordinator {
             system_exclusive: false,
             node_reserved: CpuSet::new(),
             aligns_best_effort: false,
+            best_effort_limit: None,
             kubelet: KubeletPinning::None,
             topology: Arc::new(facts.topology(rules.fidelity())),
             zones: machine.nodes().iter().map(zone).collect(),
@@ -188,13 +195,27 @@ impl Koordinator {
         let first = &pools.best_effort_first;
         let allowed = match allowed {
             AllowedCpus::Shared(_) if terms.is_best_effort() && self.suffices(first) => {
-                AllowedCpus::Shared(first.clone())
+                AllowedCpus::Shared(self.limited(first))
+            }
+            AllowedCpus::Shared(cpus) if terms.is_best_effort() => {
+                AllowedCpus::Shared(self.limited(&cpus))
             }
             allowed => allowed,
         };
         let numa = terms.allocation.iter().flat_map(|given| &given.numa);
         let with_memory = numa.filter(|part| part.amounts.get("memory") > 0);
         (allowed, with_memory.map(|part| part.node).collect())
+    }
+
+    /// The CPUs of a best-effort pod out of `cpus`, while others are busy.
+    fn limited(&self, cpus: &CpuSet) -> CpuSet {
+        let Some(limit) = &self.best_effort_limit else {
+            return cpus.clone();
+        };
+        match cpus.is_disjoint(limit) {
+            true => limit.clone(),
+            false => cpus & limit,
+        }
     }
 
     /// Whether these CPUs cover the requests of all best-effort pods, counting at least one CPU each.
@@ -253,19 +274,25 @@ impl Koordinator {
         node
     }
 
-    /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would.
+    /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would. Returns also
+    /// what its author should know.
     fn choose(
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, KoordinatorRejection> {
+    ) -> Result<(Allocation, Option<&'static str>), KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
-            return Ok(None);
+            return Ok((Allocation::default(), None));
         };
         let node = self.plugin_node(ledger);
+        let terms = EffectivePolicy::of(&state, &node, &self.args)?;
         let placement = plugin::filter(&state, &node, &self.args)?;
-        plugin::reserve(&state, &node, &self.args, placement.as_ref())
+        let allocation = plugin::reserve(&state, &node, &self.args, placement.as_ref())?;
+        Ok((
+            allocation.unwrap_or_default(),
+            (terms.bind && terms.is_adapted).then_some(SINGLE_THREADS),
+        ))
     }
 }
 
@@ -332,7 +359,55 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
     }
 }
 
+/// The best-effort pool of the node.
+#[derive(Clone, Debug)]
+pub struct BestEffort {
+    /// The CPUs of the machine.
+    pub topology: Arc<KoordinatorTopology>,
+    /// The pool.
+    pub pool: CpuSet,
+    /// The CPUs of the pool that LSR pods hold.
+    pub lent: CpuSet,
+    /// The control groups of the containers of best-effort pods, as the runtime writes the paths.
+    pub groups: Vec<String>,
+}
+
 impl ManagedNode {
+    /// The best-effort pool; `None` under the kubelet's rules.
+    pub fn best_effort(&mut self) -> Option<BestEffort> {
+        let pools = self.pools()?;
+        let Rulebook::Koordinator(koordinator) = &self.rulebook else {
+            return None;
+        };
+        let is_best_effort = |container: &&ManagedContainer| {
+            let terms = koordinator.pods.get(container.resident());
+            terms.is_some_and(|terms| terms.is_best_effort())
+        };
+        let containers = self.containers.values().filter(is_best_effort);
+        let pool = pools::union(&pools.best_effort);
+        Some(BestEffort {
+            topology: koordinator.topology.clone(),
+            lent: &pool - &pools::union(&pools.shared),
+            pool,
+            groups: containers
+                .map(|container| container.cgroup.clone())
+                .collect(),
+        })
+    }
+
+    /// Limits best-effort pods to these CPUs. Returns the updates of their containers.
+    pub fn limit_best_effort(&mut self, limit: CpuSet) -> Vec<Update> {
+        let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
+            return Vec::new();
+        };
+        let limit = Some(limit).filter(|limit| !limit.is_empty());
+        if koordinator.best_effort_limit == limit {
+            return Vec::new();
+        }
+        koordinator.best_effort_limit = limit;
+        self.updates()
+    }
+
     /// Applies Koordinator's labels and annotations of the Node object. Running pods keep their CPUs. Returns the updates
     /// of containers in shared pools.
     pub fn set_node_settings(&mut self, node: &NodeSettings) -> Vec<Update> {
@@ -366,8 +441,8 @@ impl ManagedNode {
         if let Err(problem) = check_class(&demand, fidelity) {
             return self.reject(core, problem, now);
         }
-        let allocation = match koordinator.choose(&demand, ledger) {
-            Ok(allocation) => allocation.unwrap_or_default(),
+        let (allocation, remark) = match koordinator.choose(&demand, ledger) {
+            Ok(chosen) => chosen,
             Err(rejection) => return self.reject(core, rejection.to_string(), now),
         };
         let status = ResourceStatus::of(&allocation, &koordinator.topology, fidelity);
@@ -375,6 +450,10 @@ impl ManagedNode {
         let what = match allocation.cpus.is_empty() {
             true => format!("{class}: shared pool"),
             false => format!("{class}: CPUs {}", allocation.cpus),
+        };
+        let what = match remark {
+            Some(remark) => format!("{what}; {remark}"),
+            None => what,
         };
         let message = match prior.is_empty() {
             true => what,

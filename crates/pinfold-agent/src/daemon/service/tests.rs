@@ -10,7 +10,7 @@ use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 
 /// The service of an agent on this machine, with a journal in `folder` and a runtime that is not connected, or none.
-fn service(folder: &Path, with_runtime: bool) -> Arc<Service> {
+pub(in crate::daemon) fn service(folder: &Path, with_runtime: bool) -> Arc<Service> {
     let mut config = AgentConfig::default();
     if !with_runtime {
         config.runtime.nri_socket = None;

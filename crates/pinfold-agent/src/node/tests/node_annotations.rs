@@ -284,3 +284,43 @@ fn cpus_that_the_scheduler_chose_before_the_nodes_bind_policy_changed_are_decide
         assert_eq!(given.cpus == set(old), is_followed, "{policy} {old}");
     }
 }
+
+#[test]
+fn on_a_machine_with_one_cpu_per_core_the_journal_says_that_policies_count_as_others() {
+    let hardware = pinfold_hardware::synthetic::read("1 socket, 4 cores").expect("a machine");
+    let (machine, _) = hardware.machine_within_reach().expect("a machine");
+    let settings = Settings {
+        cpu_policy: CpuManagerPolicy::Static,
+        reserved_cpu: Some(1.into()),
+        ..Settings::default()
+    };
+    let rules = Rules::new(Arc::new(machine), settings).expect("settings that fit");
+    let rules = Arc::new(rules);
+    let folder = tempfile::tempdir().expect("a folder");
+    let journaled = JournaledLedger::open(folder.path(), rules.clone(), JournalLimits::default());
+    let koordinator = Koordinator::new(&rules, KoordinatorArgs::default());
+    let mut node = ManagedNode::new(
+        journaled.expect("a journal"),
+        Rulebook::Koordinator(Box::new(koordinator)),
+        UnknownContainers::Adopt,
+        KubeletPins::default(),
+    );
+    for (uid, policy, is_said) in [
+        ("spread", "SpreadByPCPUs", true),
+        ("full", "FullPCPUs", false),
+    ] {
+        let text = format!(
+            "  labels: {{koordinator.sh/qosClass: LSR}}\n  annotations:\n    \
+             scheduling.koordinator.sh/resource-spec: '{{\"preferredCPUBindPolicy\":\"{policy}\"}}'\n{}",
+            cpus(1)
+        );
+        let pod = pod_spec(uid, &text);
+        let added = node.add_pod(sandbox(uid, &pod), Some(&pod), &mut NoPreference, NOW);
+        added.expect("admitted");
+        let history = pinfold_journal::JournalHistory::read(&folder.path().join("journal"));
+        let history = history.expect("a journal");
+        let message = &history.entries.last().expect("an entry").message;
+        let said = message.contains("one CPU per core: its bind policy counts as FullPCPUs");
+        assert_eq!(said, is_said, "{message}");
+    }
+}
