@@ -34,7 +34,7 @@ pub struct AgentConfig {
     pub dialect: NodeDialect,
     /// The KubeletConfiguration, and the kubelet's files and endpoint.
     pub kubelet: KubeletConfig,
-    /// Koordinator's scheduler configuration.
+    /// Settings of Koordinator's rules.
     pub koordinator: KoordinatorConfig,
     /// Folder of the journal.
     pub state_directory: PathBuf,
@@ -98,13 +98,17 @@ pub struct KubeletConfig {
     pub token_file: PathBuf,
 }
 
-/// Koordinator's scheduler configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// Settings of Koordinator's rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KoordinatorConfig {
     /// A KubeSchedulerConfiguration with arguments of `NodeNUMAResource`; `None` for its defaults.
     #[serde(serialize_with = "write::path_or_none")]
     pub scheduler_config_file: Option<PathBuf>,
+    /// Whether best-effort pods have fewer CPUs while other pods are busy.
+    pub suppression: bool,
+    /// Percentage of the node's CPUs that all pods together should use at most.
+    pub suppression_threshold: u32,
 }
 
 /// The container runtime.
@@ -273,7 +277,11 @@ impl Default for AgentConfig {
                 ca_file: "/var/lib/kubelet/pki/kubelet.crt".into(),
                 token_file: "/var/run/secrets/kubernetes.io/serviceaccount/token".into(),
             },
-            koordinator: KoordinatorConfig::default(),
+            koordinator: KoordinatorConfig {
+                scheduler_config_file: None,
+                suppression: true,
+                suppression_threshold: 65,
+            },
             state_directory: "/var/lib/pinfold".into(),
             runtime: RuntimeConfig {
                 nri_socket: Some("/var/run/nri/nri.sock".into()),

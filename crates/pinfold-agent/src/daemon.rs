@@ -31,9 +31,11 @@ mod maintenance;
 mod manage;
 mod mirror;
 mod node_snapshot;
+mod own_node;
 mod partitions;
 mod readiness;
 mod service;
+mod suppressor;
 mod telemetry;
 mod unmet_allowances;
 

@@ -398,6 +398,19 @@ impl JournaledLedger {
         self.write(entry)
     }
 
+    /// Journals that best-effort pods have fewer CPUs than without the load of others, or all of them again.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn record_best_effort_limit(
+        &mut self,
+        message: String,
+        now: Timestamp,
+    ) -> Result<(), JournaledLedgerError> {
+        let entry = self.entry(now, JournalEvent::BestEffortLimited, message, None);
+        self.write(entry)
+    }
+
     /// Records that a control group outside the container runtime is pinned to the CPUs of a container of `pod`.
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 
 mod custom_resources;
 mod event_reasons;
+mod node_cache;
 mod node_status;
 mod object_watch;
 mod other_writers;
@@ -28,11 +29,11 @@ mod sync_events;
 
 pub use custom_resources::{CustomResource, CustomResourceReport};
 pub use event_reasons::{
-    CGROUP_CONFLICT, CPUS_NOT_APPLIED, EVENT_REASONS, EventReason, MOVED, OTHER_WRITER,
-    RESIZE_REJECTED, RUNTIME_DISCONNECTED, STARTED_UNPINNED,
+    BEST_EFFORT_LIMITED, BEST_EFFORT_RESTORED, CGROUP_CONFLICT, CPUS_NOT_APPLIED, EVENT_REASONS,
+    EventReason, MOVED, OTHER_WRITER, RESIZE_REJECTED, RUNTIME_DISCONNECTED, STARTED_UNPINNED,
 };
+pub use node_cache::{NodeCache, WatchedNode};
 pub use node_status::{CONDITION, NodeStatus, NodeStatusConfig, Readiness, Taint};
-pub use object_watch::NodeCache;
 pub use other_writers::{OtherWriterPolicy, OtherWriters};
 pub use owned_fields::OWNED;
 pub use pinfold_apiserver::{
@@ -234,7 +235,7 @@ impl ApiServerClient {
         &self.events
     }
 
-    /// The annotations of the Node object.
+    /// The labels and annotations of the Node object.
     #[must_use]
     pub fn node(&self) -> &NodeCache {
         &self.node

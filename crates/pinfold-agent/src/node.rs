@@ -49,7 +49,7 @@ mod synchronize;
 mod tests;
 
 pub use admission_counters::{AdmissionCounters, AlignmentKind};
-pub use koordinator::Koordinator;
+pub use koordinator::{BestEffort, Koordinator};
 pub use kubelet_pins::KubeletPins;
 pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox};
 pub use pod_status::{NoPodStatus, PodStatus, PodStatusSource};

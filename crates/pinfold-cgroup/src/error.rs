@@ -103,6 +103,11 @@ pub enum CgroupError {
         /// The kernel's reason.
         reason: String,
     },
+    /// Nothing counts the CPU time of groups.
+    #[error(
+        "neither cgroup v2 nor the v1 controller cpuacct is mounted, so that no CPU time is counted: mount one of them"
+    )]
+    NoCpuUsage,
     /// The group is in cgroup v1, which has no partitions.
     #[error("{} is in a hierarchy of cgroup v1, which has no partitions: use cgroup v2", .group.display())]
     NoPartitions {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::control;
+use crate::cpu_usage;
 use crate::error::CgroupError;
 use crate::group::Cgroup;
 use crate::mounts::{CgroupMount, CgroupMounts};
@@ -72,6 +73,15 @@ impl ControllerMount {
         })
     }
 
+    fn of_cpu_usage(mounts: &CgroupMounts) -> Option<Self> {
+        let v1 = mounts.v1("cpuacct").map(|mount| (CgroupVersion::V1, mount));
+        let v2 = || mounts.v2().map(|mount| (CgroupVersion::V2, mount));
+        v1.or_else(v2).map(|(version, mount)| Self {
+            version,
+            mount: mount.clone(),
+        })
+    }
+
     /// The folder of a group in this hierarchy.
     ///
     /// # Errors
@@ -88,6 +98,8 @@ pub struct Hierarchy {
     pub cpuset: ControllerMount,
     /// The cpu controller; `None` if it is not mounted.
     pub cpu: Option<ControllerMount>,
+    /// Where the CPU time of groups is read; `None` if nothing counts it. v2 counts it without a controller.
+    pub cpu_usage: Option<ControllerMount>,
 }
 
 impl Hierarchy {
@@ -101,11 +113,22 @@ impl Hierarchy {
             Some(cpuset) => Ok(Self {
                 cpuset,
                 cpu: ControllerMount::of("cpu", &mounts),
+                cpu_usage: ControllerMount::of_cpu_usage(&mounts),
             }),
             None => Err(CgroupError::NoCpuset {
                 unified: mounts.v2().map(|mount| mount.point.clone()),
             }),
         }
+    }
+
+    /// The CPU time that the processes of a group and its descendants have used, in microseconds.
+    ///
+    /// # Errors
+    /// If the file cannot be read; [`CgroupError::Vanished`] if the group no longer exists; [`CgroupError::NoCpuUsage`] if
+    /// nothing counts it.
+    pub fn cpu_usage(&self, path: &GroupPath) -> Result<u64, CgroupError> {
+        let counter = self.cpu_usage.as_ref().ok_or(CgroupError::NoCpuUsage)?;
+        cpu_usage::read(counter.version, &counter.folder(path)?)
     }
 
     /// The group at this path. It need not exist.

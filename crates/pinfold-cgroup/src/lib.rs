@@ -17,6 +17,7 @@
 
 pub mod control;
 mod cpu_time;
+mod cpu_usage;
 mod error;
 pub mod folder;
 mod group;

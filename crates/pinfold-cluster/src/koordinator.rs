@@ -29,6 +29,7 @@ pub mod pools;
 pub mod qos;
 pub mod rejection;
 pub mod score;
+pub mod suppression;
 pub mod take;
 
 pub use defects::KoordinatorDefects;

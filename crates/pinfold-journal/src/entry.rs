@@ -59,6 +59,8 @@ pub enum JournalEvent {
     DevicesChanged(ResourceName),
     /// The machine or the settings changed.
     RulesChanged,
+    /// Best-effort pods have fewer CPUs while other pods are busy, or all of them again.
+    BestEffortLimited,
 }
 
 /// The whole state of a node. Entries after it change this state.

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | pod | `qosClass`, `priority-class`, `resource-spec`, `numa-topology-spec` | [`PodDemand`] | [`demand`] |
 //! | pod | `resource-status` | [`ResourceStatus`] | [`ResourceStatus::read`] |
-//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`KoordinatorNode`] | [`node()`] |
+//! | node | `cpu-bind-policy`, `numa-allocate-strategy`, `numa-topology-policy`, ratios | [`KoordinatorNode`], [`NodeSettings`] | [`node()`], [`NodeSettings::read`] |
 //! | NodeResourceTopology | `cpu-topology`, pools, `pod-cpu-allocs`, `cpu-manager-policy`, ... | [`ReportAnnotations`], [`KoordinatorReport`] | [`ReportAnnotations::read`], [`ReportAnnotations::report`] |
 //! | KubeSchedulerConfiguration | `NodeNUMAResourceArgs` | [`KoordinatorArgs`] | [`scheduler_args`] |
 //!
@@ -38,7 +38,7 @@ pub use annotations::{
 };
 pub use args::scheduler_args;
 pub use key_aliases::{KEY_ALIASES, KeyAlias};
-pub use node::node;
+pub use node::{NodePolicies, NodeSettings, node};
 pub use pod::{demand, effective_limits, effective_requests, with_resource_spec};
 pub use status::{NumaNodeResources, ResourceStatus, SharedPoolRef};
 pub use write_annotations::publish;

@@ -93,7 +93,9 @@ impl JournalReplay {
                 Some(SimulationStep::StartOne { pod, container })
             }),
             JournalEvent::DevicesChanged(_) => self.offer_of(entry),
-            JournalEvent::Pinned(..) | JournalEvent::RulesChanged => None,
+            JournalEvent::Pinned(..)
+            | JournalEvent::RulesChanged
+            | JournalEvent::BestEffortLimited => None,
         };
         self.steps.extend(step);
     }

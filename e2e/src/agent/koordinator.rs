@@ -153,6 +153,8 @@ impl<'a> Node<'a> {
         let folder = stage.fresh();
         let mut setup = stage.setup(&folder, &rules::kubelet("none", "container"));
         setup.dialect = "koordinator";
+        // What best-effort pods have depends on the classes alone here, not on the load of the machine.
+        setup.more.push_str("koordinator: {suppression: off}\n");
         Ok(Self {
             agent: stage.agent(&setup, &folder)?,
             stage,

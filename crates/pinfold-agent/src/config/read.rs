@@ -42,6 +42,19 @@ pub(super) fn config(whole: &FieldRef<'_>, report: &mut DiagnosticReport) -> Age
     if let Some(section) = section(whole, FIELDS, "koordinator", report) {
         let file = &mut config.koordinator.scheduler_config_file;
         path_or_none(&section, "schedulerConfigFile", file, report);
+        let koordinator = &mut config.koordinator;
+        boolean(
+            &section,
+            "suppression",
+            &mut koordinator.suppression,
+            report,
+        );
+        percentage(
+            &section,
+            "suppressionThreshold",
+            &mut koordinator.suppression_threshold,
+            report,
+        );
     }
     if let Some(section) = section(whole, FIELDS, "runtime", report) {
         let runtime = &mut config.runtime;
@@ -208,6 +221,20 @@ fn niceness(within: &FieldRef<'_>, into: &mut i8, report: &mut DiagnosticReport)
     };
     match i8::try_from(number) {
         Ok(nice @ -20..=19) => *into = nice,
+        _ => place.unexpected(WHAT, report),
+    }
+}
+
+fn percentage(within: &FieldRef<'_>, key: &str, into: &mut u32, report: &mut DiagnosticReport) {
+    const WHAT: &str = "a percentage from 1 to 100";
+    let Some(place) = within.get(key) else {
+        return;
+    };
+    let Some(number) = place.integer(WHAT, report) else {
+        return;
+    };
+    match u32::try_from(number) {
+        Ok(percent @ 1..=100) => *into = percent,
         _ => place.unexpected(WHAT, report),
     }
 }

@@ -15,7 +15,7 @@ mode: mirror
 nodeName: worker-1.rack.example
 dialect: koordinator
 kubelet: {configFile: /etc/pinfold/kubelet.yaml, rootDirectory: /srv/kubelet, endpoint: 'https://10.0.0.1:10250', caFile: /srv/ca.crt, tokenFile: /srv/token}
-koordinator: {schedulerConfigFile: /etc/pinfold/scheduler.yaml}
+koordinator: {schedulerConfigFile: /etc/pinfold/scheduler.yaml, suppression: off, suppressionThreshold: 80}
 stateDirectory: /srv/pinfold
 runtime: {nriSocket: none, pluginIndex: '05', niceness: 3}
 cgroups: {directWrites: never, systemdBus: none, migrateMemory: false, partitions: isolated, checkInterval: 1m30s}
@@ -49,6 +49,16 @@ fn errors_have_their_position_and_name_the_expected_value() {
             "stateDirectory: here",
             "agent.yaml:1:17",
             "an absolute path",
+        ),
+        (
+            "koordinator: {suppression: sometimes}",
+            "agent.yaml:1:28",
+            "true or false",
+        ),
+        (
+            "koordinator: {suppressionThreshold: 101}",
+            "agent.yaml:1:37",
+            "1 to 100",
         ),
         ("runtime: {pluginIndex: 10}", "agent.yaml:1:24", "in quotes"),
         (

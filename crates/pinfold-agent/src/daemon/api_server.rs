@@ -44,6 +44,7 @@ fn log(event: &SyncEvent) {
     match event {
         SyncEvent::PodsListed { pods } => tracing::info!(pods, "pods of this node listed"),
         SyncEvent::PodWatchFailed { .. } => tracing::warn!(detail = %event, "pod watch stalled"),
+        SyncEvent::NodeWatchFailed { .. } => tracing::warn!(detail = %event, "Node watch stalled"),
         SyncEvent::Recovered { what } => {
             tracing::info!(resource = %what, "requests to the API server succeed again");
         }

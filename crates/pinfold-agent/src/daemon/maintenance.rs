@@ -80,7 +80,6 @@ impl MaintenanceLoop<'_> {
         }
         maintain_journal(self.service);
         self.check_takeover(config, last);
-        self.service.check_node_annotations();
     }
 
     /// Reads the CPUs that the kubelet pinned, and reports the progress of the takeover.

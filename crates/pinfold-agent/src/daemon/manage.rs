@@ -1,12 +1,14 @@
 //! Mode `manage`: the agent admits pods and pins containers.
 
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
+use pinfold_cgroup::Hierarchy;
 use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_devices::pod_resources::{PodResourcesClient, PodResourcesServer};
 use pinfold_devices::{DeviceHost, HostConfig, OfferReceiver, PluginManagerConfig};
@@ -21,13 +23,15 @@ use super::enforcer::Enforcer;
 use super::host::{self, LocalMachine};
 use super::listeners::{self, Listeners};
 use super::maintenance::{self, MaintenanceLoop};
+use super::own_node::OwnNode;
 use super::partitions::PartitionManager;
 use super::readiness::ReadinessReporter;
 use super::service::{Service, now, writes_cgroups};
+use super::suppressor::Suppressor;
 use super::telemetry::{NodeEvents, NodeTelemetry};
 use crate::config::{Access, AgentConfig, NodeDialect};
 use crate::journaled_ledger::JournaledLedger;
-use crate::kubernetes::PodCache;
+use crate::kubernetes::{NodeCache, PodCache};
 use crate::node::{self, Koordinator, ManagedNode, PodWarning, Rulebook};
 use crate::runtime::{
     AgentDevices, DeviceSource, NoPodSpecs, NriPlugin, PodSpecSource, Telemetry, lock,
@@ -66,6 +70,10 @@ pub(super) fn run(
     if let Some(link) = &kubernetes {
         node = node.with_pod_status(Arc::new(link.pods().clone()));
     }
+    let watched_node = kubernetes.as_ref().map(|link| link.node().clone());
+    let own_node = OwnNode::at_start(config, &name, watched_node.as_ref());
+    // Containers are compared with their new allowances when the runtime connects.
+    drop(node.set_node_settings(&own_node.node.settings));
     let node = Arc::new(Mutex::new(node));
     let (changed, changes) = sync_channel(1);
     let telemetry = Arc::new(NodeTelemetry::new(
@@ -98,11 +106,10 @@ pub(super) fn run(
         updates: updates_sender.clone(),
         pod_resources: pod_resources.clone(),
         kubelet_policy: Mutex::default(),
-        node_annotations: Mutex::default(),
-        cluster: kubernetes.as_ref().map(|link| {
-            let (node, writers) = (link.node().clone(), link.other_writers().clone());
-            (node, writers, link.publisher().clone())
-        }),
+        own_node: Mutex::new(own_node),
+        cluster: kubernetes
+            .as_ref()
+            .map(|link| (link.other_writers().clone(), link.publisher().clone())),
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
         journal_problem: Mutex::default(),
@@ -124,6 +131,13 @@ pub(super) fn run(
         threads.push(spawn("offers", move || {
             record_device_offers(&service, &offers);
         })?);
+    }
+    if let Some(watched_node) = watched_node {
+        let service = service.clone();
+        threads.push(spawn("node", move || follow(&service, &watched_node))?);
+    }
+    if let Some(suppressor) = suppressor(&service) {
+        threads.push(spawn("suppressor", move || suppressor.run())?);
     }
     let publisher = kubernetes.as_ref().map(|link| link.publisher().clone());
     let reporter = NodeReporter {
@@ -361,6 +375,37 @@ fn record_device_offers(service: &Service, offers: &OfferReceiver) {
     }
 }
 
+/// The suppressor of best-effort pods; `None` if the configuration has none.
+fn suppressor(service: &Arc<Service>) -> Option<Suppressor> {
+    let config = &service.config;
+    let is_wanted = config.dialect == NodeDialect::Koordinator
+        && config.koordinator.suppression
+        && config.takeover.cpu_set_allocator;
+    if !is_wanted {
+        return None;
+    }
+    let hierarchy = match &service.writer {
+        Some(writer) => writer.hierarchy().clone(),
+        None => Hierarchy::find(Path::new("/")).ok()?,
+    };
+    Some(Suppressor {
+        service: service.clone(),
+        hierarchy,
+        stat: "/proc/stat".into(),
+        threshold: config.koordinator.suppression_threshold,
+    })
+}
+
+/// Applies every change of the Node object.
+fn follow(service: &Service, node: &NodeCache) {
+    let mut last = 0;
+    loop {
+        let (change, seen) = node.wait_for_change(last);
+        last = change;
+        service.apply_node(seen);
+    }
+}
+
 /// Publishes the node's state after every change.
 struct NodeReporter {
     service: Arc<Service>,
@@ -383,8 +428,10 @@ impl NodeReporter {
                 pod_resources.publish(snapshot.pod_resources(in_cluster));
             }
             if let Some(publisher) = &self.publisher {
-                let service = &self.service;
-                publisher.publish(snapshot.report(&service.name, &service.config));
+                match self.service.report(&snapshot) {
+                    Some(report) => publisher.publish(report),
+                    None => publisher.hold_back(),
+                }
             }
         }
     }

@@ -26,6 +26,8 @@ use crate::metrics::{Metrics, catalogue};
 use crate::mirror::{Configz, KubeletPaths, Mirror, MirrorSnapshot, objects};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 
+/// How long the first pass waits for the Node, so that the first report is not delayed by a whole interval.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 /// Longest time of reading the kubelet's state, with the timeouts of its sockets.
 const LONGEST_PASS: Duration = Duration::from_secs(60);
 
@@ -93,7 +95,10 @@ pub(super) fn run(
     // Without a journal the generation starts at the current time in milliseconds, which is above that of earlier runs.
     let mut generation = now().as_millisecond().unsigned_abs();
     let mut logged_remarks = Vec::new();
-    let mut annotations = NodeAnnotations::default();
+    let mut annotations: Option<NodeAnnotations> = None;
+    if let Some(link) = &kubernetes {
+        let _ = link.node().wait(FIRST_ANSWER);
+    }
     let mut online = host::online_cpus();
     loop {
         *service.last_pass() = Instant::now();
@@ -106,18 +111,22 @@ pub(super) fn run(
             }
         }
         // Reading the kubelet's state may take long: API requests get the last state meanwhile.
-        let seen = kubernetes
-            .as_ref()
-            .and_then(|link| link.node().annotations());
-        let seen = seen.unwrap_or_default();
+        let seen = kubernetes.as_ref().and_then(|link| link.node().get());
+        // A report without what the Node reserves would have schedulers use its CPUs: it is held back.
+        let seen = seen.map(|node| node.settings.annotations);
         let annotated = seen != annotations;
         annotations = seen;
         if mirror.poll() || annotated {
             generation += 1;
             let picture = mirror.snapshot().cloned().map(Arc::new);
             if let (Some(picture), Some(link)) = (&picture, &kubernetes) {
-                link.publisher()
-                    .publish(report(picture, &name, config, &annotations, generation));
+                let publisher = link.publisher();
+                match &annotations {
+                    Some(node) => {
+                        publisher.publish(report(picture, &name, config, node, generation))
+                    }
+                    None => publisher.hold_back(),
+                }
             }
             service.set_state(MirrorState {
                 picture,

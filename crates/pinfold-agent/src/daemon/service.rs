@@ -12,7 +12,6 @@ use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_devices::pod_resources::PodResourcesServer;
 use pinfold_devices::{ContainerEdits, DeviceHost};
-use pinfold_kube::koordinator::NodeAnnotations;
 use pinfold_kube::pod::{self, PodObject};
 use pinfold_render::explain;
 use pinfold_standalone::confine_process;
@@ -22,6 +21,7 @@ use super::AgentError;
 use super::counter_totals::CounterTotals;
 use super::host::LocalMachine;
 use super::node_snapshot::NodeSnapshot;
+use super::own_node::OwnNode;
 use super::readiness::ReadinessSource;
 use super::telemetry::NodeTelemetry;
 use crate::allowance::Allowance;
@@ -32,7 +32,7 @@ use crate::http::{
     HostMount, JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
-use crate::kubernetes::{NodeCache, OtherWriters, Publisher, Readiness};
+use crate::kubernetes::{CustomResourceReport, OtherWriters, Publisher, Readiness, WatchedNode};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{self, AdmitError, ManagedNode, Update};
 use crate::runtime::{Telemetry, lock, record_late_changes};
@@ -54,10 +54,10 @@ pub(super) struct Service {
     pub(super) pod_resources: Option<PodResourcesServer>,
     /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Mutex<Option<String>>,
-    /// Koordinator's annotations of the Node object at the last check.
-    pub(super) node_annotations: Mutex<NodeAnnotations>,
-    /// Annotations of the Node, other writers of its objects, and their publisher; `None` without an API server.
-    pub(super) cluster: Option<(NodeCache, OtherWriters, Publisher)>,
+    /// The Node object, as far as the agent has applied it.
+    pub(super) own_node: Mutex<OwnNode>,
+    /// Other writers of the Node's objects, and their publisher; `None` without an API server.
+    pub(super) cluster: Option<(OtherWriters, Publisher)>,
     /// Held while a request reads the journal file, so that only one page of it is in memory.
     pub(super) journal_read_lock: Mutex<()>,
     pub(super) counter_totals: Mutex<CounterTotals>,
@@ -81,7 +81,7 @@ impl Service {
     }
 
     /// Queues container updates, and has the node's state published again.
-    fn publish_updates(&self, updates: Vec<Update>) {
+    pub(super) fn publish_updates(&self, updates: Vec<Update>) {
         self.telemetry.node_changed();
         if !updates.is_empty() {
             let _ = self.updates.try_send(updates);
@@ -117,32 +117,39 @@ impl Service {
             records: node.journaled().records().clone(),
             generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
-            node_annotations: self.known_annotations().clone(),
+            node_annotations: self.own_node().node.settings.annotations.clone(),
         }
     }
 
-    fn known_annotations(&self) -> MutexGuard<'_, NodeAnnotations> {
-        let known = self.node_annotations.lock();
+    fn own_node(&self) -> MutexGuard<'_, OwnNode> {
+        let known = self.own_node.lock();
         known.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies the annotations of the Node object, if they changed.
-    pub(super) fn check_node_annotations(&self) {
-        let seen = self
-            .cluster
-            .as_ref()
-            .and_then(|(node, ..)| node.annotations());
-        let Some(seen) = seen else {
-            return;
-        };
-        let mut known = self.known_annotations();
-        if *known == seen {
-            return;
+    /// The report of the node; `None` while it would lack what the Node object reserves, because the API server has not
+    /// answered yet.
+    pub(super) fn report(&self, snapshot: &NodeSnapshot) -> Option<CustomResourceReport> {
+        let is_complete = self.cluster.is_none() || self.own_node().is_current;
+        is_complete.then(|| snapshot.report(&self.name, &self.config))
+    }
+
+    /// Applies the labels and annotations of the Node object, and has the node reported.
+    pub(super) fn apply_node(&self, seen: WatchedNode) {
+        for warning in &seen.warnings {
+            tracing::warn!(%warning, "label or annotation of the Node");
         }
-        known.clone_from(&seen);
-        drop(known);
-        tracing::info!("annotations of the Node changed");
-        let updates = lock(&self.node).set_node_annotations(&seen);
+        let (updates, is_new) = {
+            let mut node = lock(&self.node);
+            let updates = node.set_node_settings(&seen.settings);
+            let mut known = self.own_node();
+            known.is_current = true;
+            let before = std::mem::replace(&mut known.node, seen.clone());
+            (updates, before.json != seen.json)
+        };
+        if is_new {
+            tracing::info!("labels and annotations of the Node applied");
+            OwnNode::keep(&self.config.state_directory, &seen);
+        }
         self.publish_updates(updates);
     }
 
@@ -432,7 +439,7 @@ impl Agent for Service {
             not_ready,
         } = self.health();
         problems.extend(not_ready);
-        if let Some((_, writers, _)) = &self.cluster {
+        if let Some((writers, _)) = &self.cluster {
             problems.extend(writers.problems());
         }
         let node = lock(&self.node);
@@ -710,7 +717,7 @@ impl DaemonStatus for Service {
         }
         metrics.set(&catalogue::READY, &[], truth(self.readiness().ready));
         metrics.set(&catalogue::JOURNAL_WRITE_FAILED, &[], truth(failed));
-        if let Some((_, _, publisher)) = &self.cluster {
+        if let Some((_, publisher)) = &self.cluster {
             let stale = publisher.stale_for().as_secs_f64();
             metrics.set(&catalogue::REPORT_STALE, &[], stale);
         }
@@ -724,4 +731,4 @@ pub(super) fn writes_cgroups(config: &AgentConfig) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

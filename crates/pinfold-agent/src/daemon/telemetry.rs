@@ -11,7 +11,7 @@ use nri::RuntimeInfo;
 
 use super::unmet_allowances::{UnmetAllowance, UnmetAllowances};
 use crate::journaled_ledger::JournaledLedgerError;
-use crate::kubernetes::{EventQueue, RESIZE_REJECTED, RUNTIME_DISCONNECTED, Warning};
+use crate::kubernetes::{EventQueue, EventReason, RESIZE_REJECTED, RUNTIME_DISCONNECTED, Warning};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{AdmitError, PodWarning, SyncChange};
 use crate::runtime::{Subject, Telemetry};
@@ -74,9 +74,18 @@ impl NodeTelemetry {
         }
         let message = "container runtime disconnected: containers start unpinned";
         tracing::error!("{message}");
+        self.send_node_event(RUNTIME_DISCONNECTED, message);
+    }
+
+    /// Reports something about the node as a whole, in the log and as an event of the Node.
+    pub(super) fn report_about_node(&self, reason: EventReason, message: &str) {
+        tracing::info!(reason = reason.name, "{message}");
+        self.send_node_event(reason, message);
+    }
+
+    fn send_node_event(&self, reason: EventReason, message: &str) {
         if let Some(events) = &self.events {
-            let reason = RUNTIME_DISCONNECTED.name;
-            let warning = Warning::about_node(&events.node, reason, message.to_owned());
+            let warning = Warning::about_node(&events.node, reason.name, message.to_owned());
             events.queue.warn(warning);
         }
     }

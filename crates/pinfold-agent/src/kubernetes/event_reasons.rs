@@ -62,6 +62,19 @@ pub const OTHER_WRITER: EventReason = reason(
     "Another program writes an object that the agent publishes.",
 );
 
+/// Best-effort pods have fewer CPUs.
+pub const BEST_EFFORT_LIMITED: EventReason = reason(
+    "BestEffortLimited",
+    "Node",
+    "Best-effort pods have fewer CPUs, because other pods are busy.",
+);
+/// Best-effort pods have their CPUs again.
+pub const BEST_EFFORT_RESTORED: EventReason = reason(
+    "BestEffortRestored",
+    "Node",
+    "Best-effort pods have as many CPUs as on an idle node again.",
+);
+
 /// All reasons.
 pub const EVENT_REASONS: &[EventReason] = &[
     STARTED_UNPINNED,
@@ -71,4 +84,6 @@ pub const EVENT_REASONS: &[EventReason] = &[
     MOVED,
     RUNTIME_DISCONNECTED,
     OTHER_WRITER,
+    BEST_EFFORT_LIMITED,
+    BEST_EFFORT_RESTORED,
 ];

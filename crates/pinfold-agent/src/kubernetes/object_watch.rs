@@ -1,14 +1,10 @@
-//! Watches the published objects and the Node, so that a deleted or changed object is written again at once.
+//! Watches the published objects, so that a deleted or changed object is written again at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pinfold_apiserver::{ApiClient, Reflector, ReflectorStatus, RetryPolicy, Store, WatchTarget};
-use pinfold_core::fidelity::Fidelity;
-use pinfold_kube::api_object::ApiObject;
-use pinfold_kube::koordinator::NodeAnnotations;
-use pinfold_kube::node::NodeObject;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
@@ -80,6 +76,12 @@ impl ObjectSink {
         }
     }
 
+    /// Passes on the object, even if there was none before.
+    pub(super) fn replaced(&mut self, object: Option<Value>) {
+        self.may_be_lost = true;
+        self.changed(object);
+    }
+
     fn changed(&mut self, object: Option<Value>) {
         let was_lost = std::mem::replace(&mut self.may_be_lost, object.is_some());
         if object.is_none() && !was_lost {
@@ -112,77 +114,4 @@ impl Store for ObjectSink {
     fn record_status(&mut self, status: ReflectorStatus<'_>) {
         self.may_be_lost |= matches!(status, ReflectorStatus::Failed { .. });
     }
-}
-
-/// The Koordinator annotations of the Node object. Clones share one cache.
-#[derive(Clone, Debug, Default)]
-pub struct NodeCache {
-    annotations: Arc<Mutex<Option<NodeAnnotations>>>,
-}
-
-impl NodeCache {
-    /// The annotations; `None` until the Node was read. One that cannot be parsed counts as absent.
-    #[must_use]
-    pub fn annotations(&self) -> Option<NodeAnnotations> {
-        let annotations = self.annotations.lock();
-        annotations.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn set(&self, node: &str) {
-        let api = ApiObject::parse("Node", "v1", node).ok();
-        let node = api.and_then(|api| NodeObject::read(&api.document).ok());
-        let read = node.and_then(|node| NodeAnnotations::read(&node.value, Fidelity::Exact).ok());
-        let mut annotations = self
-            .annotations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = read {
-            *annotations = Some(read.value);
-        }
-    }
-}
-
-/// Keeps the [`NodeCache`], and passes a Node that was made anew to the publisher.
-pub(super) struct NodeSink {
-    pub(super) cache: NodeCache,
-    pub(super) publisher: ObjectSink,
-    /// The UID of the Node; `None` before the first list.
-    pub(super) uid: Option<Option<String>>,
-}
-
-impl NodeSink {
-    fn changed(&mut self, node: Option<Value>) {
-        let uid = node
-            .as_ref()
-            .and_then(|node| node["metadata"]["uid"].as_str());
-        let uid = uid.map(str::to_owned);
-        let before = self.uid.replace(uid.clone());
-        if before.is_some_and(|before| before != uid) {
-            self.publisher.may_be_lost = true;
-            self.publisher.changed(node);
-        }
-    }
-}
-
-impl Store for NodeSink {
-    type Item = Value;
-
-    fn parse(&mut self, object: &RawValue) -> Option<Value> {
-        self.cache.set(object.get());
-        self.publisher.parse(object)
-    }
-
-    fn replace(&mut self, all: Vec<Value>) {
-        self.changed(all.into_iter().next());
-    }
-
-    fn apply(&mut self, node: Value) {
-        self.changed(Some(node));
-    }
-
-    fn delete(&mut self, _: &RawValue) {
-        self.changed(None);
-    }
-
-    fn record_status(&mut self, _: ReflectorStatus<'_>) {}
 }

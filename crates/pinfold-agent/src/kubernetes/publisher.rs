@@ -22,7 +22,8 @@ use pinfold_kube::pod_fingerprint::FingerprintMethod;
 
 use super::custom_resources::{CustomResource, CustomResourceReport, Fingerprints};
 use super::event_reasons::OTHER_WRITER;
-use super::object_watch::{NodeCache, NodeSink, ObjectChanges, ObjectSink, watch_object};
+use super::node_cache::{NodeCache, NodeSink};
+use super::object_watch::{ObjectChanges, ObjectSink, watch_object};
 use super::other_writers::OtherWriters;
 use super::owned_fields::NodeRef;
 use super::pod_cache::PodCache;
@@ -63,6 +64,11 @@ impl Publisher {
         self.stale_since().get_or_insert_with(Instant::now);
         drop(latest);
         self.shared.new.notify_one();
+    }
+
+    /// Records that there is something to report, which is held back until the Node is known.
+    pub fn hold_back(&self) {
+        self.stale_since().get_or_insert_with(Instant::now);
     }
 
     /// How long the server has lacked the latest report; zero if it has it. Objects that the server does not serve and
@@ -174,6 +180,7 @@ impl PublishLoop {
 
     pub(super) async fn run(mut self) {
         let new = self.context.publisher.wake();
+        self.watch_node();
         let mut is_first = true;
         loop {
             let started = Instant::now();
@@ -181,7 +188,6 @@ impl PublishLoop {
                 None => None,
                 Some(report) => {
                     if std::mem::take(&mut is_first) {
-                        self.watch_node();
                         self.wait_for_pods(&report).await;
                     }
                     let due = self.round(&report).await;
@@ -207,6 +213,7 @@ impl PublishLoop {
         let sink = NodeSink {
             cache: self.context.node_cache.clone(),
             publisher: self.sink(NODES.to_owned()),
+            log: self.context.log.clone(),
             uid: None,
         };
         let policy = self.context.timing.retry_policy();

@@ -14,6 +14,8 @@ use pinfold_kube::api_object::InvalidObject;
 
 /// Name of the pod watch in the table of current failures.
 pub(super) const PODS: &str = "pods";
+/// Name of the watch of the Node in that table.
+pub(super) const NODE: &str = "nodes";
 
 /// A log event of the API server client. It never contains a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +32,16 @@ pub enum SyncEvent {
         /// Backoff before the next attempt.
         retry_in: Duration,
     },
+    /// The list or watch of the Node failed; its labels and annotations may be stale until it succeeds.
+    NodeWatchFailed {
+        /// The error of the request.
+        error: ApiError,
+        /// Backoff before the next attempt.
+        retry_in: Duration,
+    },
     /// A request succeeded after failures.
     Recovered {
-        /// `pods`, or the resource of a published object.
+        /// `pods`, `nodes`, or the resource of a published object.
         what: String,
     },
     /// An invalid pod was skipped.
@@ -106,6 +115,13 @@ impl fmt::Display for SyncEvent {
             SyncEvent::PodWatchFailed { error, retry_in } => {
                 let (hint, wait) = (hint(error), retry_in.as_secs_f32());
                 write!(f, "pod watch failed: {error}{hint}; retry in {wait:.1} s")
+            }
+            SyncEvent::NodeWatchFailed { error, retry_in } => {
+                let (hint, wait) = (hint(error), retry_in.as_secs_f32());
+                write!(
+                    f,
+                    "watch of the Node failed: {error}{hint}; retry in {wait:.1} s"
+                )
             }
             SyncEvent::Recovered { what } => write!(f, "{what}: up to date again"),
             SyncEvent::InvalidPod(invalid) => write!(f, "skipped an invalid pod: {invalid}"),
@@ -189,6 +205,7 @@ impl SyncEventLog {
         let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let repeated = match &event {
             SyncEvent::PodWatchFailed { error, .. } => same(&mut failing, PODS, error),
+            SyncEvent::NodeWatchFailed { error, .. } => same(&mut failing, NODE, error),
             SyncEvent::PublishFailed {
                 resource, error, ..
             } => same(&mut failing, resource, error),

@@ -144,6 +144,9 @@ pinfold_daemon::catalogue! {
     /// Pods that the kubelet pinned.
     KUBELET_PINNED: GAUGE, "pinfold_kubelet_pinned_pods" [],
         "Running pods that the kubelet pinned before the agent took over; 0 when the takeover is done.";
+    /// CPUs of best-effort pods.
+    BEST_EFFORT_CPUS: GAUGE, "pinfold_best_effort_cpus" [],
+        "CPUs that best-effort pods may use now; absent if they are not limited by the load of other pods.";
     /// Writes of published objects.
     PUBLICATIONS: COUNTER, "pinfold_publications_total" ["object", "result"],
         "Writes of published objects to the API server, by object and result.";

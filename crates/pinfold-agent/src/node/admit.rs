@@ -68,13 +68,13 @@ impl ManagedNode {
         }
         let mut prior = String::new();
         if let Some(status) = self.scheduler_choice(pod, &core, now)? {
-            let fidelity = self.journaled.ledger().rules().fidelity();
             let followed = match &self.rulebook {
                 Rulebook::Kubelet => self
                     .admit_on_scheduler_choice(&core, &status, &record, preference, now)
                     .map_err(|error| (error.to_string(), Some(error))),
                 Rulebook::Koordinator(koordinator) => {
-                    match koordinator.reject_choice(pod, &status.cpus, fidelity) {
+                    let ledger = self.journaled.ledger();
+                    match koordinator.reject_choice(pod, &status, ledger) {
                         Some(why) => Err((why, None)),
                         None => self
                             .grant_scheduler_choice(&core, &status, &record, now)
@@ -151,7 +151,8 @@ impl ManagedNode {
         }
     }
 
-    /// The CPUs in the pod's `resource-status` annotation; `None` if a scheduler chose none.
+    /// The pod's `resource-status` annotation; `None` if a scheduler chose nothing that the rules follow: the kubelet's
+    /// have no shared pools of NUMA nodes.
     fn scheduler_choice(
         &mut self,
         pod: &PodObject,
@@ -160,12 +161,18 @@ impl ManagedNode {
     ) -> Result<Option<ResourceStatus>, AdmitError> {
         let fidelity = self.journaled.ledger().rules().fidelity();
         match ResourceStatus::read(pod, fidelity) {
-            Ok(read) => Ok(read.value.filter(|status| !status.cpus.is_empty())),
+            Ok(read) => {
+                let has_pools = matches!(self.rulebook, Rulebook::Koordinator(_));
+                let is_choice = |status: &ResourceStatus| {
+                    !status.cpus.is_empty() || has_pools && !status.nodes().is_empty()
+                };
+                Ok(read.value.filter(is_choice))
+            }
             Err(findings) => self.reject(core, findings.to_string(), now),
         }
     }
 
-    /// Assigns the CPUs that the scheduler chose to the pod; all its containers share them.
+    /// Assigns the CPUs that the scheduler chose to the pod, which all its containers share, or the shared pools.
     fn grant_scheduler_choice(
         &mut self,
         core: &Arc<Pod>,
@@ -173,11 +180,13 @@ impl ManagedNode {
         record: &JournalPodRecord,
         now: Timestamp,
     ) -> Result<Option<Decision>, JournaledLedgerError> {
-        let message = format!("CPUs {}, chosen by the scheduler", status.cpus);
+        let message = format!("{}, chosen by the scheduler", described(status));
         let granted = grant_to_all(core, status);
         self.journaled
             .grant(core, &granted, record.clone(), message, now)?;
-        self.counters.count_grant(true);
+        if !granted.is_empty() {
+            self.counters.count_grant(true);
+        }
         Ok(None)
     }
 
@@ -203,13 +212,13 @@ impl ManagedNode {
 
     /// The journal text that says why the scheduler's CPUs were not used.
     fn choice_not_used(&self, pod: &PodObject, status: &ResourceStatus, why: &str) -> String {
-        let chosen = &status.cpus;
+        let chosen = described(status);
         let made_for = pod.meta.annotations.get(GENERATION);
         let at = self.journaled.generation();
         let age = made_for.map_or_else(String::new, |then| {
             format!(" for generation {then} of the node, which is at {at}")
         });
-        format!("the scheduler chose CPUs {chosen}{age}: {why}; the agent decided instead")
+        format!("the scheduler chose {chosen}{age}: {why}; the agent decided instead")
     }
 
     /// Admits a container that the runtime is creating, unless its pod was admitted as a whole.
@@ -247,6 +256,14 @@ impl ManagedNode {
         self.journaled.reject(pod, why.clone(), now)?;
         let (reason, decision) = (why, None);
         Err(AdmitError::Rules { reason, decision })
+    }
+}
+
+/// What a scheduler chose, in a few words.
+fn described(status: &ResourceStatus) -> String {
+    match status.cpus.is_empty() {
+        true => format!("shared pools of NUMA nodes {}", status.nodes()),
+        false => format!("CPUs {}", status.cpus),
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use pinfold_cluster::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
+use pinfold_cluster::koordinator::effective_policy::EffectivePolicy;
 use pinfold_cluster::koordinator::ledger::Allocation;
-use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport};
+use pinfold_cluster::koordinator::node::{KoordinatorNode, KoordinatorReport, RatioAnnotation};
 use pinfold_cluster::koordinator::plugin::{self, KoordinatorArgs, PodDemand};
-use pinfold_cluster::koordinator::policy_values::NumaPolicy;
-use pinfold_cluster::koordinator::pools::{AllowedCpus, ContainerTerms, CpuHolders, Pools};
+use pinfold_cluster::koordinator::pools::{self, AllowedCpus, ContainerTerms, CpuHolders, Pools};
 use pinfold_cluster::koordinator::qos::{self, KoordinatorQos, KubeletPinning, Priority};
 use pinfold_cluster::koordinator::rejection::KoordinatorRejection;
 use pinfold_core::cpu_set::CpuSet;
@@ -24,35 +24,42 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
 use pinfold_kube::koordinator::{
-    self as objects, NodeAnnotations, ReportAnnotations, ResourceStatus, keys,
+    self as objects, NodeSettings, ReportAnnotations, ResourceStatus, keys,
 };
 use pinfold_kube::meta::ObjectMeta;
 use pinfold_kube::pod::PodObject;
 
 use super::admit::grant_to_all;
-use super::{AdmitError, ManagedNode, Rulebook, Update};
+use super::{AdmitError, ManagedContainer, ManagedNode, Rulebook, Update};
 use crate::journaled_ledger::JournaledLedger;
 use pinfold_journal::Timestamp;
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 
+mod scheduler_choice;
+
 /// Koordinator's resource name of batch CPU, in milli-CPUs.
 const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
+
+/// Said about pods whose policies mean nothing on the machine.
+const SINGLE_THREADS: &str = "the machine has one CPU per core: its bind policy counts as FullPCPUs, and the exclusive policy PCPULevel as NUMANodeLevel";
 
 /// Koordinator's settings of this node, and the state of its pods.
 #[derive(Clone, Debug)]
 pub struct Koordinator {
     /// Arguments of the scheduler plugin NodeNUMAResource, for pods that the agent places itself.
     pub args: KoordinatorArgs,
-    /// NUMA policy of pods that set none (the node's label).
-    pub numa_policy: Option<NumaPolicy>,
+    /// The labels and annotations of the Node object.
+    settings: NodeSettings,
     /// CPUs for SYSTEM pods. Empty: no special CPUs.
-    pub system_cpus: CpuSet,
+    system_cpus: CpuSet,
     /// Whether only SYSTEM pods may use `system_cpus`.
-    pub system_exclusive: bool,
+    system_exclusive: bool,
     /// CPUs of the node reservation, which no pod may use.
-    pub node_reserved: CpuSet,
+    node_reserved: CpuSet,
     /// Whether best-effort pods are aligned to NUMA nodes.
     pub aligns_best_effort: bool,
+    /// The CPUs that best-effort pods may use now, because others are busy; `None`: all of their pool.
+    best_effort_limit: Option<CpuSet>,
     /// Whether the kubelet pins new pods itself; the agent then does not set their CPUs.
     pub kubelet: KubeletPinning,
     topology: Arc<KoordinatorTopology>,
@@ -92,11 +99,12 @@ impl Koordinator {
         };
         Self {
             args,
-            numa_policy: None,
+            settings: NodeSettings::default(),
             system_cpus: CpuSet::new(),
             system_exclusive: false,
             node_reserved: CpuSet::new(),
             aligns_best_effort: false,
+            best_effort_limit: None,
             kubelet: KubeletPinning::None,
             topology: Arc::new(facts.topology(rules.fidelity())),
             zones: machine.nodes().iter().map(zone).collect(),
@@ -104,10 +112,11 @@ impl Koordinator {
         }
     }
 
-    /// Takes the reserved CPUs and those of SYSTEM pods from the Node object's annotations.
-    pub(super) fn set_node(&mut self, node: &NodeAnnotations, rules: &Rules) {
-        self.node_reserved = node.reservation.reserved_cpus(rules);
-        let system = node.system.as_ref();
+    /// Takes policies, reserved CPUs and those of SYSTEM pods from the Node object.
+    pub(super) fn set_node(&mut self, node: &NodeSettings, rules: &Rules) {
+        self.settings = node.clone();
+        self.node_reserved = node.annotations.reservation.reserved_cpus(rules);
+        let system = node.annotations.system.as_ref();
         self.system_cpus = system.map_or_else(CpuSet::new, |system| system.cpus.clone());
         self.system_exclusive = system.is_some_and(|system| system.exclusive);
     }
@@ -116,12 +125,14 @@ impl Koordinator {
     #[must_use]
     pub(super) fn with_rules(&self, rules: &Rules) -> Self {
         let fresh = Self::new(rules, self.args.clone());
-        Self {
+        let mut changed = Self {
             topology: fresh.topology,
             zones: fresh.zones,
             pods: BTreeMap::new(),
             ..self.clone()
-        }
+        };
+        changed.set_node(&self.settings, rules);
+        changed
     }
 
     /// Adds pods that are new in the ledger, and drops those that were released.
@@ -184,13 +195,27 @@ impl Koordinator {
         let first = &pools.best_effort_first;
         let allowed = match allowed {
             AllowedCpus::Shared(_) if terms.is_best_effort() && self.suffices(first) => {
-                AllowedCpus::Shared(first.clone())
+                AllowedCpus::Shared(self.limited(first))
+            }
+            AllowedCpus::Shared(cpus) if terms.is_best_effort() => {
+                AllowedCpus::Shared(self.limited(&cpus))
             }
             allowed => allowed,
         };
         let numa = terms.allocation.iter().flat_map(|given| &given.numa);
         let with_memory = numa.filter(|part| part.amounts.get("memory") > 0);
         (allowed, with_memory.map(|part| part.node).collect())
+    }
+
+    /// The CPUs of a best-effort pod out of `cpus`, while others are busy.
+    fn limited(&self, cpus: &CpuSet) -> CpuSet {
+        let Some(limit) = &self.best_effort_limit else {
+            return cpus.clone();
+        };
+        match cpus.is_disjoint(limit) {
+            true => limit.clone(),
+            false => cpus & limit,
+        }
     }
 
     /// Whether these CPUs cover the requests of all best-effort pods, counting at least one CPU each.
@@ -226,8 +251,16 @@ impl Koordinator {
             allocatable.add(&zone.amounts);
         }
         let fidelity = ledger.rules().fidelity();
+        let policies = &self.settings.policies;
+        // The Node's allocatable amounts are amplified.
+        if let RatioAnnotation::Ratios(ratios) = &policies.ratios {
+            allocatable = ratios.amplify(&allocatable);
+        }
         let mut node = KoordinatorNode {
-            numa_policy: self.numa_policy.clone(),
+            bind_policy: policies.bind.clone(),
+            strategy: policies.strategy.clone(),
+            numa_policy: policies.numa.clone(),
+            ratios: policies.ratios.clone(),
             report: Some(report),
             allocatable,
             ledger: pinfold_cluster::koordinator::ledger::KoordinatorLedger::new(fidelity),
@@ -241,57 +274,25 @@ impl Koordinator {
         node
     }
 
-    /// Why a pod may not have the CPUs that its annotation names, which any author of a pod can write.
-    pub(super) fn reject_choice(
-        &self,
-        pod: &PodObject,
-        chosen: &CpuSet,
-        fidelity: Fidelity,
-    ) -> Option<String> {
-        let demand = match objects::demand(pod, fidelity) {
-            Ok(read) => read.value,
-            Err(findings) => return Some(findings.to_string()),
-        };
-        if let Err(problem) = check_class(&demand, fidelity) {
-            return Some(problem);
-        }
-        let state = match plugin::pre_filter(&demand, &self.args, fidelity) {
-            Ok(state) => state,
-            Err(rejection) => return Some(rejection.to_string()),
-        };
-        let annotated = &self.node_reserved & chosen;
-        let system = match self.system_exclusive {
-            true => &self.system_cpus & chosen,
-            false => CpuSet::new(),
-        };
-        match state.and_then(|state| state.bound_cpus()) {
-            None => Some("its QoS class and requests give it no CPUs of its own".to_owned()),
-            Some(count) if count != chosen.len() => Some(format!("it requests {count} CPUs")),
-            Some(_) if !annotated.is_empty() => Some(format!(
-                "CPUs {annotated} are reserved by the annotation {}",
-                keys::RESERVATION
-            )),
-            Some(_) if !system.is_empty() => Some(format!(
-                "CPUs {system} are reserved by the annotation {}",
-                keys::SYSTEM_QOS
-            )),
-            Some(_) => None,
-        }
-    }
-
-    /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would.
+    /// Allocates CPUs and NUMA nodes for a pod without a scheduler's choice, as the scheduler plugin would. Returns also
+    /// what its author should know.
     fn choose(
         &self,
         demand: &PodDemand,
         ledger: &Ledger,
-    ) -> Result<Option<Allocation>, KoordinatorRejection> {
+    ) -> Result<(Allocation, Option<&'static str>), KoordinatorRejection> {
         let fidelity = ledger.rules().fidelity();
         let Some(state) = plugin::pre_filter(demand, &self.args, fidelity)? else {
-            return Ok(None);
+            return Ok((Allocation::default(), None));
         };
         let node = self.plugin_node(ledger);
+        let terms = EffectivePolicy::of(&state, &node, &self.args)?;
         let placement = plugin::filter(&state, &node, &self.args)?;
-        plugin::reserve(&state, &node, &self.args, placement.as_ref())
+        let allocation = plugin::reserve(&state, &node, &self.args, placement.as_ref())?;
+        Ok((
+            allocation.unwrap_or_default(),
+            (terms.bind && terms.is_adapted).then_some(SINGLE_THREADS),
+        ))
     }
 }
 
@@ -358,10 +359,58 @@ fn pod_object(pod: &Arc<Pod>, record: &JournalPodRecord) -> PodObject {
     }
 }
 
+/// The best-effort pool of the node.
+#[derive(Clone, Debug)]
+pub struct BestEffort {
+    /// The CPUs of the machine.
+    pub topology: Arc<KoordinatorTopology>,
+    /// The pool.
+    pub pool: CpuSet,
+    /// The CPUs of the pool that LSR pods hold.
+    pub lent: CpuSet,
+    /// The control groups of the containers of best-effort pods, as the runtime writes the paths.
+    pub groups: Vec<String>,
+}
+
 impl ManagedNode {
-    /// Applies Koordinator's annotations of the Node object. Running pods keep their CPUs. Returns the updates of
-    /// containers in shared pools.
-    pub fn set_node_annotations(&mut self, node: &NodeAnnotations) -> Vec<Update> {
+    /// The best-effort pool; `None` under the kubelet's rules.
+    pub fn best_effort(&mut self) -> Option<BestEffort> {
+        let pools = self.pools()?;
+        let Rulebook::Koordinator(koordinator) = &self.rulebook else {
+            return None;
+        };
+        let is_best_effort = |container: &&ManagedContainer| {
+            let terms = koordinator.pods.get(container.resident());
+            terms.is_some_and(|terms| terms.is_best_effort())
+        };
+        let containers = self.containers.values().filter(is_best_effort);
+        let pool = pools::union(&pools.best_effort);
+        Some(BestEffort {
+            topology: koordinator.topology.clone(),
+            lent: &pool - &pools::union(&pools.shared),
+            pool,
+            groups: containers
+                .map(|container| container.cgroup.clone())
+                .collect(),
+        })
+    }
+
+    /// Limits best-effort pods to these CPUs. Returns the updates of their containers.
+    pub fn limit_best_effort(&mut self, limit: CpuSet) -> Vec<Update> {
+        let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {
+            return Vec::new();
+        };
+        let limit = Some(limit).filter(|limit| !limit.is_empty());
+        if koordinator.best_effort_limit == limit {
+            return Vec::new();
+        }
+        koordinator.best_effort_limit = limit;
+        self.updates()
+    }
+
+    /// Applies Koordinator's labels and annotations of the Node object. Running pods keep their CPUs. Returns the updates
+    /// of containers in shared pools.
+    pub fn set_node_settings(&mut self, node: &NodeSettings) -> Vec<Update> {
         if let Rulebook::Koordinator(koordinator) = &mut self.rulebook {
             koordinator.set_node(node, self.journaled.ledger().rules());
             return self.updates();
@@ -392,8 +441,8 @@ impl ManagedNode {
         if let Err(problem) = check_class(&demand, fidelity) {
             return self.reject(core, problem, now);
         }
-        let allocation = match koordinator.choose(&demand, ledger) {
-            Ok(allocation) => allocation.unwrap_or_default(),
+        let (allocation, remark) = match koordinator.choose(&demand, ledger) {
+            Ok(chosen) => chosen,
             Err(rejection) => return self.reject(core, rejection.to_string(), now),
         };
         let status = ResourceStatus::of(&allocation, &koordinator.topology, fidelity);
@@ -401,6 +450,10 @@ impl ManagedNode {
         let what = match allocation.cpus.is_empty() {
             true => format!("{class}: shared pool"),
             false => format!("{class}: CPUs {}", allocation.cpus),
+        };
+        let what = match remark {
+            Some(remark) => format!("{what}; {remark}"),
+            None => what,
         };
         let message = match prior.is_empty() {
             true => what,

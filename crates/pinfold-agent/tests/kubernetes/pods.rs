@@ -8,7 +8,7 @@ use pinfold_agent::kubernetes::SyncEvent;
 use pinfold_kube::pod::PodIdentity;
 use serde_json::{Value, json};
 
-use super::server::{Answer, Server, status};
+use super::server::{Answer, Asked, Server, status};
 use super::{connect, eventually, logged, quick};
 
 fn pod(name: &str, uid: &str, version: &str) -> Value {
@@ -83,12 +83,17 @@ fn versions_watched(server: &Server) -> Vec<String> {
         .collect()
 }
 
+/// A server that has pods and nothing else.
+fn server(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Server {
+    Server::start_for("/api/v1/pods", answer)
+}
+
 const SHORT: Duration = Duration::from_millis(1);
 
 #[test]
 fn pods_are_listed_in_pages_and_then_watched() {
     let (send, receive) = watches(1);
-    let server = Server::start(move |asked| match asked.query.as_str() {
+    let server = server(move |asked| match asked.query.as_str() {
         query if query.contains("watch=1") => next(&receive),
         query if query.ends_with("continue=") => listed("10", &[pod("a", "uid-a", "3")], "more/&="),
         _ => listed("10", &[pod("b", "uid-b", "4")], ""),
@@ -137,7 +142,7 @@ fn pods_are_listed_in_pages_and_then_watched() {
 #[test]
 fn a_broken_watch_resumes_from_the_last_resource_version() {
     let (mut send, receive) = watches(3);
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[], ""),
     });
@@ -172,7 +177,7 @@ fn an_expired_resource_version_leads_to_a_new_list_that_removes_deleted_pods() {
     for in_stream in [false, true] {
         let (mut send, receive) = watches(1);
         let lists = Mutex::new(0);
-        let server = Server::start(move |asked| {
+        let server = server(move |asked| {
             if asked.query.contains("resourceVersion=10") {
                 return match in_stream {
                     true => next(&receive),
@@ -207,7 +212,7 @@ fn an_expired_resource_version_leads_to_a_new_list_that_removes_deleted_pods() {
 #[test]
 fn a_list_that_expires_between_two_pages_is_restarted() {
     let pages = Mutex::new(0);
-    let server = Server::start(move |asked| {
+    let server = server(move |asked| {
         if asked.query.contains("watch=1") {
             return Answer::Never;
         }
@@ -238,7 +243,7 @@ fn a_list_that_expires_between_two_pages_is_restarted() {
 #[test]
 fn a_failed_list_is_retried_until_it_succeeds() {
     let answers = Mutex::new(0);
-    let server = Server::start(move |asked| {
+    let server = server(move |asked| {
         if asked.query.contains("watch=1") {
             return Answer::Never;
         }
@@ -279,7 +284,7 @@ fn an_invalid_watch_event_leads_to_a_new_list() {
         r#"{"type":"ERROR","object":{"code":500,"message":"broken"}}"#,
     ];
     let (mut send, receive) = watches(lines.len());
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[pod("a", "uid-a", "3")], ""),
     });
@@ -294,7 +299,7 @@ fn an_invalid_watch_event_leads_to_a_new_list() {
 
 #[test]
 fn an_endless_response_is_aborted() {
-    let server = Server::start(|_| Answer::Flood);
+    let server = server(|_| Answer::Flood);
     let (client, log) = connect(&server, quick());
     logged(&log, "it is logged", |event| {
         event.to_string().contains("expected at most")
@@ -312,7 +317,7 @@ fn an_invalid_pod_is_skipped_and_logged() {
         json!({ "metadata": { "uid": [] } }),
         pod("a", "uid-a", "3"),
     ];
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => Answer::Never,
         false => listed("10", &items, ""),
     });
@@ -333,7 +338,7 @@ fn a_mirror_pod_is_found_by_the_uid_of_its_static_pod() {
         json!({ "kubernetes.io/config.mirror": "hash-of-the-file" });
     let deleted = event("DELETED", &mirror);
     let (send, receive) = watches(1);
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[mirror.clone()], ""),
     });
@@ -373,7 +378,7 @@ fn a_pod_that_claims_the_uid_of_a_static_pod_is_not_found_in_its_place() {
     let other = mirror("a-first", "uid-other");
     let deleted = event("DELETED", &other);
     let (send, receive) = watches(1);
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[real.clone(), other.clone()], ""),
     });
@@ -400,7 +405,7 @@ fn a_pod_that_claims_the_uid_of_a_static_pod_is_not_found_in_its_place() {
 #[test]
 fn get_waits_for_the_watch_event_of_a_pod_until_its_timeout() {
     let (send, receive) = watches(1);
-    let server = Server::start(move |asked| match asked.query.contains("watch=1") {
+    let server = server(move |asked| match asked.query.contains("watch=1") {
         true => next(&receive),
         false => listed("10", &[], ""),
     });

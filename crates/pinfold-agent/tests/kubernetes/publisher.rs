@@ -299,6 +299,45 @@ fn written(server: &Server) -> usize {
 }
 
 #[test]
+fn the_node_is_known_before_the_first_report_and_followed() {
+    let cluster = Cluster::both();
+    let server = serve(&cluster);
+    let (client, _) = connect(&server, quick());
+    let node = client.node();
+    assert!(node.wait(Duration::from_secs(60)), "without a report");
+    let (first, there) = node.wait_for_change(0);
+    assert!(there.settings.annotations.reservation.cpus.is_empty());
+    let reserving = json!({ "metadata": { "uid": "node-uid", "name": "worker-1", "annotations": {
+        "node.koordinator.sh/reservation": "{\"reservedCPUs\":\"2-3\"}",
+    } } });
+    eventually("the watch runs", || {
+        let cluster = cluster.lock().unwrap();
+        cluster
+            .watches
+            .iter()
+            .any(|(list, _)| list == "/api/v1/nodes")
+    });
+    cluster
+        .lock()
+        .unwrap()
+        .put("/api/v1/nodes/worker-1", reserving);
+    let (_, changed) = node.wait_for_change(first);
+    let reserved = changed.settings.annotations.reservation.cpus;
+    assert_eq!(reserved.to_string(), "2-3");
+}
+
+#[test]
+fn an_agent_that_may_not_read_its_node_does_not_wait_for_it() {
+    let server = Server::start(|_| status(403, "forbidden"));
+    let (client, log) = connect(&server, quick());
+    assert!(client.node().wait(Duration::from_secs(60)));
+    logged(&log, "it is logged with a hint", |event| {
+        matches!(event, SyncEvent::NodeWatchFailed { .. })
+            && event.to_string().contains("rbac.yaml")
+    });
+}
+
+#[test]
 fn objects_are_created_with_the_node_as_owner_and_the_journal_generation() {
     let cluster = Cluster::both();
     let server = serve(&cluster);

@@ -43,6 +43,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+        Self::start_for("/", answer)
+    }
+
+    /// A server that only knows paths with this prefix: other requests are not logged and get no response.
+    pub(crate) fn start_for(
+        prefix: &'static str,
+        answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
@@ -51,7 +59,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
-                thread::spawn(move || serve(stream.unwrap(), &*answer, &log));
+                thread::spawn(move || serve(stream.unwrap(), prefix, &*answer, &log));
             }
         });
         Self {
@@ -97,15 +105,26 @@ pub(crate) fn status(code: u16, message: &str) -> Answer {
     Answer::Json(code, body)
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&Asked) -> Answer, log: &Mutex<Vec<Asked>>) {
+fn serve(
+    stream: TcpStream,
+    prefix: &str,
+    answer: &dyn Fn(&Asked) -> Answer,
+    log: &Mutex<Vec<Asked>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let Some(asked) = read(&mut reader) else {
         return;
     };
-    log.lock().unwrap().push(asked.clone());
     let mut stream = stream;
+    let response = match asked.path.starts_with(prefix) {
+        true => {
+            log.lock().unwrap().push(asked.clone());
+            answer(&asked)
+        }
+        false => Answer::Never,
+    };
     // The client may have disconnected.
-    let _ = write(&mut stream, answer(&asked));
+    let _ = write(&mut stream, response);
 }
 
 fn read(reader: &mut impl BufRead) -> Option<Asked> {

@@ -203,6 +203,12 @@ impl KoordinatorTopology {
         &self.all
     }
 
+    /// These CPUs by NUMA node.
+    pub fn parts(&self, cpus: &CpuSet) -> impl Iterator<Item = (NodeId, CpuSet)> {
+        let part = |node: &TopologyGroup| Some((NodeId::new(node.id).ok()?, &node.cpus & cpus));
+        self.nodes.iter().filter_map(part)
+    }
+
     /// The CPUs of one NUMA node; `None` if it has none.
     #[must_use]
     pub fn cpus_of_node(&self, node: NodeId) -> Option<&CpuSet> {

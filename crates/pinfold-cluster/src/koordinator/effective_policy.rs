@@ -35,6 +35,8 @@ pub struct EffectivePolicy {
     pub exclusive: ExclusiveLevel,
     /// Which NUMA node is used first.
     pub strategy: NumaStrategy,
+    /// Whether `binding` or `exclusive` is another than the pod's, because the machine has one CPU per core.
+    pub is_adapted: bool,
 }
 
 impl EffectivePolicy {
@@ -82,9 +84,10 @@ impl EffectivePolicy {
             required,
             exclusive: pod.exclusive,
             strategy: strategy(node, args, fidelity),
+            is_adapted: false,
         };
         if !fidelity.ignores_single_threads() {
-            policy.adapt_to_single_threads(node);
+            policy.is_adapted = policy.adapt_to_single_threads(node);
         }
         Ok(policy)
     }

@@ -119,12 +119,6 @@ impl PreFilterState {
     pub(crate) fn cpu_milli(&self) -> i64 {
         self.requests.get(CPU)
     }
-
-    /// The number of CPUs that the pod is bound to; `None` if it shares CPUs.
-    #[must_use]
-    pub fn bound_cpus(&self) -> Option<usize> {
-        self.bind.then_some(self.cpus)
-    }
 }
 
 /// Reads the pod alone. `None`: it requests nothing, so the plugin skips it.

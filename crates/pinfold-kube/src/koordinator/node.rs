@@ -7,14 +7,93 @@ use pinfold_cluster::koordinator::node::{KoordinatorNode, RatioAnnotation};
 use pinfold_cluster::koordinator::policy_values::{AllocateStrategy, NodeBindPolicy, NumaPolicy};
 use pinfold_core::fidelity::Fidelity;
 
-use super::annotations::{ReportAnnotations, keys};
-use super::key_aliases;
+use super::annotations::{NodeAnnotations, ReportAnnotations, keys};
+use super::key_aliases::{self, KEY_ALIASES, KeyAlias};
 use super::read_annotations::ratios;
 use crate::annotation::Annotation;
 use crate::diagnostic::{DiagnosticKind, DiagnosticReport, Diagnostics, Position, WithWarnings};
 use crate::meta::{ObjectMeta, TextKind};
 use crate::node::NodeObject;
 use crate::node_resource_topology::NodeResourceTopology;
+
+/// The policies of a Node object: its labels, and its amplification ratios.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodePolicies {
+    /// Label `cpu-bind-policy`.
+    pub bind: Option<NodeBindPolicy>,
+    /// Label `numa-allocate-strategy`.
+    pub strategy: Option<AllocateStrategy>,
+    /// Label `numa-topology-policy`.
+    pub numa: Option<NumaPolicy>,
+    /// Annotation `resource-amplification-ratio`, or why it cannot be read.
+    pub ratios: RatioAnnotation,
+}
+
+impl NodePolicies {
+    fn read(meta: &ObjectMeta, fidelity: Fidelity, report: &mut DiagnosticReport) -> Self {
+        let bind = key_aliases::label(meta, keys::BIND_POLICY, fidelity, report);
+        let strategy = key_aliases::label(meta, keys::ALLOCATE_STRATEGY, fidelity, report);
+        Self {
+            bind: bind.and_then(|(_, word)| NodeBindPolicy::parse(word)),
+            strategy: strategy.and_then(|(_, word)| AllocateStrategy::parse(word)),
+            numa: numa_policy(meta, fidelity, report),
+            ratios: ratio_annotation(meta, report),
+        }
+    }
+}
+
+/// All labels and annotations of a Node object that the agent of the node follows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSettings {
+    /// The annotations that the agent copies to its report.
+    pub annotations: NodeAnnotations,
+    /// The policies by which pods are placed.
+    pub policies: NodePolicies,
+}
+
+impl NodeSettings {
+    /// Whether a label with this key is read.
+    #[must_use]
+    pub fn is_label(key: &str) -> bool {
+        let current = [
+            keys::BIND_POLICY,
+            keys::ALLOCATE_STRATEGY,
+            keys::NUMA_POLICY,
+        ];
+        let is_alias =
+            |one: &KeyAlias| current.contains(&one.current) && one.aliases.contains(&key);
+        current.contains(&key) || KEY_ALIASES.iter().any(is_alias)
+    }
+
+    /// Whether an annotation with this key is read.
+    #[must_use]
+    pub fn is_annotation(key: &str) -> bool {
+        let read = [
+            keys::RESERVATION,
+            keys::SYSTEM_QOS,
+            keys::RAW_ALLOCATABLE,
+            keys::RATIOS,
+        ];
+        read.contains(&key)
+    }
+
+    /// Reads a Node. An annotation that cannot be parsed counts as absent, with a warning.
+    ///
+    /// # Errors
+    /// None that is known: reading in exact mode turns errors into warnings.
+    pub fn read(node: &NodeObject) -> Result<WithWarnings<Self>, Diagnostics> {
+        let annotations = NodeAnnotations::read(node, Fidelity::Exact)?;
+        let meta = &node.meta;
+        let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
+        let policies = NodePolicies::read(meta, Fidelity::Sound, &mut report);
+        let mut read = report.finish(Self {
+            annotations: annotations.value,
+            policies,
+        })?;
+        read.warnings.extend(annotations.warnings);
+        Ok(read)
+    }
+}
 
 /// Builds a node from its object and its report, without pods.
 ///
@@ -27,13 +106,12 @@ pub fn node(
 ) -> Result<WithWarnings<KoordinatorNode>, Diagnostics> {
     let meta = &object.meta;
     let mut report = DiagnosticReport::for_object(&meta.origin.file, "Node", &meta.name);
-    let bind = key_aliases::label(meta, keys::BIND_POLICY, fidelity, &mut report);
-    let strategy = key_aliases::label(meta, keys::ALLOCATE_STRATEGY, fidelity, &mut report);
+    let policies = NodePolicies::read(meta, fidelity, &mut report);
     let mut node = KoordinatorNode {
-        bind_policy: bind.and_then(|(_, word)| NodeBindPolicy::parse(word)),
-        strategy: strategy.and_then(|(_, word)| AllocateStrategy::parse(word)),
-        numa_policy: numa_policy(meta, fidelity, &mut report),
-        ratios: ratio_annotation(meta, &mut report),
+        bind_policy: policies.bind,
+        strategy: policies.strategy,
+        numa_policy: policies.numa,
+        ratios: policies.ratios,
         report: None,
         allocatable: Amounts::of(&object.allocatable),
         requested: Amounts::new(),

@@ -15,7 +15,7 @@ use pinfold_cluster::koordinator::policy_values::ExclusivePolicy;
 use pinfold_cluster::koordinator::pools::{CpuHolders, Pools};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::node_set::NodeId;
+use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::pod::ResourceList;
 use pinfold_core::quantity::Quantity;
 
@@ -112,6 +112,15 @@ impl ResourceStatus {
         }
     }
 
+    /// The NUMA nodes that it names: those of the amounts, which have precedence, or of the pools.
+    #[must_use]
+    pub fn nodes(&self) -> NodeSet {
+        match self.numa.is_empty() {
+            true => self.shared_pools.iter().map(|pool| pool.node).collect(),
+            false => self.numa.iter().map(|part| part.node).collect(),
+        }
+    }
+
     /// The allocation of the pod. If the status has only pools, the pod's CPU is spread over them.
     #[must_use]
     pub fn allocation(&self, pod: &PodDemand) -> Allocation {
@@ -181,7 +190,8 @@ fn quantities(amounts: &Amounts) -> ResourceList {
         .collect()
 }
 
-/// Splits an amount in thousandths equally; the first parts get the remainder.
+/// Splits an amount in thousandths equally; the first parts get the remainder. Each has at least a thousandth, so that it
+/// counts as CPU.
 fn spread(milli: i64, pools: &[SharedPoolRef]) -> Vec<NodeAmounts> {
     let mut nodes: Vec<NodeId> = pools.iter().map(|pool| pool.node).collect();
     nodes.sort_unstable();
@@ -190,7 +200,7 @@ fn spread(milli: i64, pools: &[SharedPoolRef]) -> Vec<NodeAmounts> {
     let (each, more) = (milli / count, milli % count);
     let part = |(i, node): (i64, NodeId)| NodeAmounts {
         node,
-        amounts: Amounts::from([(CPU, each + i64::from(i < more))]),
+        amounts: Amounts::from([(CPU, (each + i64::from(i < more)).max(1))]),
     };
     (0..).zip(nodes).map(part).collect()
 }

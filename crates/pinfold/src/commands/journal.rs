@@ -69,6 +69,7 @@ fn word(event: &JournalEvent) -> &'static str {
         JournalEvent::Released(_) => "released",
         JournalEvent::DevicesChanged(_) => "devices",
         JournalEvent::RulesChanged => "settings",
+        JournalEvent::BestEffortLimited => "limited",
     }
 }
 

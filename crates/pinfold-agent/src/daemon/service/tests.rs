@@ -10,7 +10,7 @@ use crate::journaled_ledger::JournaledLedger;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 
 /// The service of an agent on this machine, with a journal in `folder` and a runtime that is not connected, or none.
-fn service(folder: &Path, with_runtime: bool) -> Arc<Service> {
+pub(in crate::daemon) fn service(folder: &Path, with_runtime: bool) -> Arc<Service> {
     let mut config = AgentConfig::default();
     if !with_runtime {
         config.runtime.nri_socket = None;
@@ -40,7 +40,7 @@ fn service(folder: &Path, with_runtime: bool) -> Arc<Service> {
         updates,
         pod_resources: None,
         kubelet_policy: Mutex::default(),
-        node_annotations: Mutex::default(),
+        own_node: Mutex::default(),
         cluster: None,
         journal_read_lock: Mutex::default(),
         counter_totals: Mutex::default(),
@@ -114,4 +114,26 @@ fn a_process_is_in_its_cgroup_and_in_all_above() {
         let path = GroupPath::parse(group).expect("a path");
         assert_eq!(is_in(groups, &path), expected, "{group}");
     }
+}
+
+#[test]
+fn a_report_is_held_back_until_the_node_is_known_and_has_the_cpus_that_it_reserves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service(folder.path(), false);
+    let mut service = Arc::into_inner(service).expect("the only one");
+    service.config.state_directory = folder.path().to_owned();
+    service.cluster = Some((OtherWriters::default(), Publisher::default()));
+    assert!(service.report(&service.snapshot()).is_none());
+    let node = serde_json::json!({ "metadata": { "name": "worker-1", "annotations": {
+        "node.koordinator.sh/reservation": "{\"reservedCPUs\":\"0\"}",
+    } } });
+    service.apply_node(WatchedNode::read(&node).expect("a Node"));
+    let report = service.report(&service.snapshot()).expect("a report");
+    let text = format!("{:?}", report.objects);
+    assert!(text.contains(r#"\"reservedCPUs\":\"0\""#), "{text}");
+    let kept = std::fs::read_to_string(folder.path().join("node.json"));
+    assert!(
+        kept.expect("kept for the next start")
+            .contains("reservedCPUs")
+    );
 }

@@ -45,6 +45,35 @@ fn pods_that_the_kubelet_pinned_keep_their_cpus_until_they_terminate() {
         .expect("the CPUs of the terminated pod");
 }
 
+/// Of pods without a class of Koordinator's.
+#[test]
+fn a_guaranteed_pod_keeps_cpus_that_a_kubelet_pinned_and_shares_the_pool_otherwise() {
+    let pins = KubeletPins {
+        pods: [("static".into(), [("main".into(), set("2,10"))].into())].into(),
+    };
+    let mut scene = Scene::with(true, pins);
+    let running = ["static", "none"].map(|uid| {
+        let pod = pod_spec(uid, &cpus(2));
+        let sandbox = sandbox(uid, &pod);
+        let container = ManagedContainer::new(format!("{uid}-main"), &sandbox, "main".into());
+        ((sandbox, Some(Arc::new(pod))), container)
+    });
+    let (pods, containers) = running.into_iter().unzip();
+    let synchronized = scene
+        .node
+        .synchronize(pods, containers, &mut NoPreference, NOW);
+    drop(synchronized);
+    let shared = &set("0-15") - &set("2,10");
+    // The kubelet's own CPUs are not touched.
+    assert_eq!(scene.sent_cpus("static-main"), "");
+    let best_effort = scene.node.best_effort().expect("pools");
+    assert_eq!(best_effort.pool, shared, "no pool has them");
+    // One that ran under a kubelet without CPU manager, and a new one, are like LS pods.
+    assert_eq!(scene.sent_cpus("none-main"), shared.to_string());
+    let new = scene.run("new", &cpus(2)).expect("the pool");
+    assert_eq!((new.cpus, new.quota), (shared, Quota::AsSpecified));
+}
+
 #[test]
 fn pods_that_the_kubelet_pinned_are_handled_before_unknown_ones() {
     let pins = KubeletPins {

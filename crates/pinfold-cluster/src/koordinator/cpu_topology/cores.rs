@@ -60,11 +60,8 @@ impl KoordinatorTopology {
     }
 
     /// The CPUs of `cpus` that belong to whole cores.
-    pub(in crate::koordinator) fn in_whole_cores(
-        &self,
-        cpus: &CpuSet,
-        fidelity: Fidelity,
-    ) -> CpuSet {
+    #[must_use]
+    pub fn in_whole_cores(&self, cpus: &CpuSet, fidelity: Fidelity) -> CpuSet {
         match &self.siblings {
             Some(siblings) => siblings.cpus_of(&siblings.whole(cpus)),
             None => self.keep(cpus, |core, free| {
@@ -77,7 +74,8 @@ impl KoordinatorTopology {
     }
 
     /// The first CPU of each core in `cpus`.
-    pub(in crate::koordinator) fn one_of_each_core(&self, cpus: &CpuSet) -> CpuSet {
+    #[must_use]
+    pub fn one_of_each_core(&self, cpus: &CpuSet) -> CpuSet {
         match &self.siblings {
             Some(siblings) => siblings.lowest(cpus),
             None => self.keep(cpus, |_, _| 1),
