@@ -33,7 +33,9 @@ impl Token {
     pub fn random() -> io::Result<Self> {
         let mut bytes = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Ok(Self(
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        ))
     }
 
     /// The token as text.
@@ -119,7 +121,9 @@ impl Access {
 
     /// The value of `Set-Cookie` for a request with the right token in its query.
     pub(crate) fn cookie_for(&self, query: &str) -> Option<String> {
-        let token = query.split('&').find_map(|pair| pair.strip_prefix("token="))?;
+        let token = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("token="))?;
         self.token.is(token).then(|| {
             format!(
                 "{}={}; Path=/; HttpOnly; SameSite=Strict",
@@ -134,7 +138,10 @@ impl Access {
 fn is_unambiguous(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((name, port)) => (name, port.strip_prefix(':').or(port.is_empty().then_some("0"))),
+            Some((name, port)) => (
+                name,
+                port.strip_prefix(':').or(port.is_empty().then_some("0")),
+            ),
             None => return false,
         },
         None => match host.split_once(':') {
@@ -204,15 +211,34 @@ mod tests {
         let right = "a=b; pinfold-8095=0123456789abcdef";
         for (headers, expected) in [
             (&[("Cookie", right)][..], Ok(())),
-            (&[("Cookie", right), ("Sec-Fetch-Site", "same-origin")], Ok(())),
-            (&[("Cookie", right), ("Sec-Fetch-Site", "cross-site")], Err(Denied::CrossSite)),
-            (&[("Cookie", right), ("Sec-Fetch-Site", "same-site")], Err(Denied::CrossSite)),
-            (&[("Cookie", "pinfold-8095=0123456789abcdee")], Err(Denied::NoToken)),
+            (
+                &[("Cookie", right), ("Sec-Fetch-Site", "same-origin")],
+                Ok(()),
+            ),
+            (
+                &[("Cookie", right), ("Sec-Fetch-Site", "cross-site")],
+                Err(Denied::CrossSite),
+            ),
+            (
+                &[("Cookie", right), ("Sec-Fetch-Site", "same-site")],
+                Err(Denied::CrossSite),
+            ),
+            (
+                &[("Cookie", "pinfold-8095=0123456789abcdee")],
+                Err(Denied::NoToken),
+            ),
             (&[("Cookie", "pinfold-8095=")], Err(Denied::NoToken)),
-            (&[("Cookie", "pinfold-1=0123456789abcdef")], Err(Denied::NoToken)),
+            (
+                &[("Cookie", "pinfold-1=0123456789abcdef")],
+                Err(Denied::NoToken),
+            ),
             (&[], Err(Denied::NoToken)),
         ] {
-            assert_eq!(access().check_question(&request(headers)), expected, "{headers:?}");
+            assert_eq!(
+                access().check_question(&request(headers)),
+                expected,
+                "{headers:?}"
+            );
         }
     }
 

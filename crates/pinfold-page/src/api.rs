@@ -38,7 +38,10 @@ impl ApiRequest<'_> {
     /// The decoded value of a parameter of the query.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<String> {
-        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        let mut pairs = self
+            .query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(own, _)| *own == name)?;
         decode(value)
     }

@@ -71,7 +71,9 @@ impl OpenConnection {
 
     /// The connection waits for a request.
     pub(crate) fn set_idle(&self) {
-        self.own.idle_since.store(self.all.tick(), Ordering::Relaxed);
+        self.own
+            .idle_since
+            .store(self.all.tick(), Ordering::Relaxed);
     }
 
     /// The connection has a whole request.

@@ -25,10 +25,8 @@ pub use api::{ApiRequest, ApiResponse, PageApi};
 pub use server::{PageServer, ServeError, ServeLimits};
 
 /// The address that the page is served at unless another one is named.
-pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(
-    std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
-    8095,
-);
+pub const DEFAULT_ADDRESS: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8095);
 
 /// The size of all embedded files in bytes.
 #[must_use]

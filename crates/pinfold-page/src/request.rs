@@ -20,7 +20,6 @@ pub(crate) struct HttpRequest {
     pub(crate) origin: Vec<String>,
     pub(crate) cookie: Option<String>,
     pub(crate) fetch_site: Option<String>,
-    pub(crate) accepts_gzip: bool,
     /// Whether the client wants the connection closed.
     pub(crate) close: bool,
     pub(crate) body: Vec<u8>,
@@ -164,9 +163,15 @@ impl HttpRequest {
     pub(crate) fn set_header(&mut self, name: &str, value: &[u8]) -> bool {
         let Ok(value) = std::str::from_utf8(value) else {
             // Headers that are not read may have any bytes.
-            return !["host", "origin", "cookie", "content-length", "sec-fetch-site"]
-                .iter()
-                .any(|own| name.eq_ignore_ascii_case(own));
+            return ![
+                "host",
+                "origin",
+                "cookie",
+                "content-length",
+                "sec-fetch-site",
+            ]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own));
         };
         let text = || value.trim().to_owned();
         let has = |word: &str| {
@@ -188,10 +193,6 @@ impl HttpRequest {
             }
             "transfer-encoding" => {
                 self.is_chunked = true;
-                true
-            }
-            "accept-encoding" => {
-                self.accepts_gzip |= has("gzip");
                 true
             }
             "connection" => {
@@ -235,9 +236,15 @@ mod tests {
     fn malformed_and_ambiguous_requests_are_rejected() {
         for (head, expected) in [
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-            ("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+                400,
+            ),
             ("POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400),
-            ("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+                400,
+            ),
             ("SSH-2.0-x\r\n\r\n", 400),
             ("GET / HTTP/1.1\r\nHost: \u{7f}\r\n\r\n", 400),
         ] {

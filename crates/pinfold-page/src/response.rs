@@ -18,7 +18,6 @@ pub(crate) struct HttpResponse<'a> {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
     pub(crate) body: &'a [u8],
-    pub(crate) is_gzip: bool,
     /// Further headers.
     pub(crate) headers: Vec<(&'static str, String)>,
 }
@@ -29,7 +28,6 @@ impl<'a> HttpResponse<'a> {
             status,
             content_type,
             body,
-            is_gzip: false,
             headers: Vec::new(),
         }
     }
@@ -42,9 +40,6 @@ impl<'a> HttpResponse<'a> {
         close: bool,
     ) -> io::Result<()> {
         let mut head = head(self.status, self.content_type, &self.headers);
-        if self.is_gzip {
-            head.push_str("Content-Encoding: gzip\r\n");
-        }
         if close {
             head.push_str("Connection: close\r\n");
         }

@@ -61,7 +61,9 @@ impl Default for ServeLimits {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address is in use, or not one of this computer.
-    #[error("cannot listen on {address}: {error}\n  --listen ADDRESS:PORT takes another one; port 0 is any free one")]
+    #[error(
+        "cannot listen on {address}: {error}\n  --listen ADDRESS:PORT takes another one; port 0 is any free one"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -277,14 +279,20 @@ impl Served {
             }),
             _ => ApiResponse::error(405, "only GET and POST are answered"),
         };
-        send(output, &HttpResponse::new(answer.status, JSON, &answer.body))
+        send(
+            output,
+            &HttpResponse::new(answer.status, JSON, &answer.body),
+        )
     }
 
     /// The program's answer. A defect of one question must not end the server for all others.
     fn answer(&self, request: &ApiRequest<'_>) -> ApiResponse {
         let answer = catch_unwind(AssertUnwindSafe(|| self.api.answer(request)));
         answer.unwrap_or_else(|_| {
-            ApiResponse::error(500, "this question hit a defect of Pinfold; the terminal shows where")
+            ApiResponse::error(
+                500,
+                "this question hit a defect of Pinfold; the terminal shows where",
+            )
         })
     }
 
