@@ -16,7 +16,7 @@ TAG ?= $(VERSION)
 STATIC = target/programs
 IMAGES = pinfold-agent pinfold-scheduler kubectl-pinfold
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto images push dist test-packaging
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-page e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto images push dist test-packaging
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -111,6 +111,9 @@ e2e-nri: ## plugins with real container runtimes (root; fetches containerd and r
 
 e2e-devices: ## the device manager with a real device plugin on another gRPC (needs Python, fetches grpcio)
 	$(CARGO) run --quiet -p e2e -- devices
+
+e2e-page: ## the web page in a real browser (installs chromium when run as root, fetches axe-core from npm); screenshots in target/page
+	$(CARGO) run --quiet -p e2e -- page
 
 e2e-api: ## the agent's link to a real API server (builds etcd and kube-apiserver with Go, many minutes, once)
 	$(CARGO) run --quiet -p e2e -- api

@@ -2,6 +2,7 @@
 
 mod agent;
 mod api;
+mod browser;
 mod cluster;
 mod containerd;
 mod control_groups;
@@ -30,11 +31,12 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 12] = [
+const SUITES: [(&str, Kind); 13] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
     ("devices", Kind::Test),
+    ("page", Kind::Long),
     ("api", Kind::Test),
     ("helm", Kind::Test),
     ("agent", Kind::Test),
@@ -98,6 +100,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                 "numa" => numa::run(report),
                 "nri" => nri::run(report),
                 "devices" => devices::run(report),
+                "page" => browser::run(report),
                 "api" => api::run(report),
                 "agent" => agent::run(report),
                 "agent-guest" => match guest.take() {

@@ -140,6 +140,15 @@ pub(crate) fn install_promtool() -> Result<(), String> {
     install(&[("/usr/bin/promtool", "prometheus")])
 }
 
+/// Installs the browser, what drives it, and npm if they are not here yet.
+pub(crate) fn install_browser() -> Result<(), String> {
+    install(&[
+        ("/usr/bin/chromium", "chromium"),
+        ("/usr/bin/chromedriver", "chromium-driver"),
+        ("/usr/bin/npm", "npm"),
+    ])
+}
+
 /// Installs the packages of files that are not here.
 fn install(files: &[(&str, &str)]) -> Result<(), String> {
     let missing = files.iter().filter(|(file, _)| !Path::new(file).exists());

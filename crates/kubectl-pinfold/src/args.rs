@@ -1,5 +1,6 @@
 //! The command line: commands, flags and examples.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Capacity(CapacityArgs),
     /// Say what is wrong with NUMA placement in the cluster and what to do about it, worst first
     Doctor(DoctorArgs),
+    /// Serve a web page of the cluster: every NUMA node by what is free, pending pods, nodes
+    Ui(UiArgs),
     /// Write what --nodes needs to a file: the nodes, their reports and all pods, without what decisions do not read
     Snapshot(SnapshotArgs),
     #[command(flatten)]
@@ -205,6 +208,22 @@ pub(crate) enum FailOn {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
+    kubectl pinfold ui --open\n  \
+    kubectl pinfold ui --nodes cluster.json.gz\n\n\
+    The printed address has a token that the browser keeps as a cookie. Nothing on the page changes the cluster.")]
+pub(crate) struct UiArgs {
+    /// The address to listen on; port 0 is any free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = pinfold_page::DEFAULT_ADDRESS)]
+    pub(crate) listen: SocketAddr,
+    /// Open the page in the browser
+    #[arg(long)]
+    pub(crate) open: bool,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
     kubectl pinfold snapshot cluster.json.gz\n  \
     kubectl pinfold snapshot --scramble for-support.json.gz\n  \
     kubectl pinfold snapshot --nodes all.json --scramble - | less")]
@@ -221,7 +240,7 @@ pub(crate) struct SnapshotArgs {
 }
 
 /// The source of the cluster's objects, and the program that decides.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct SourceArgs {
     #[command(flatten)]
@@ -234,7 +253,7 @@ pub(crate) struct SourceArgs {
 }
 
 /// The source of the cluster's objects: an API server, or files.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ObjectsArgs {
     /// The kubeconfig file. By default KUBECONFIG, ~/.kube/config, or the service account of the pod

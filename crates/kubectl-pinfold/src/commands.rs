@@ -10,4 +10,5 @@ mod occupancy;
 mod reasons;
 pub(crate) mod snapshot;
 pub(crate) mod top;
+pub(crate) mod ui;
 pub(crate) mod view;

@@ -39,6 +39,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         },
         Command::Capacity(capacity) => commands::capacity::run(capacity),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
+        Command::Ui(ui) => commands::ui::run(ui),
         Command::Snapshot(snapshot) => commands::snapshot::run(snapshot),
         Command::Manual(manual) => manual.run(Args::command()),
     }

@@ -6,11 +6,12 @@ use smallvec::SmallVec;
 use crate::cpu::CpuError;
 use crate::decision::ResourceManager;
 use crate::device::DeviceError;
-use crate::hint::Hint;
+use crate::hint::{Hint, ProviderHints, ResourceHints};
 use crate::memory::MemoryError;
 use crate::merge::{HintSummary, MergeFacts};
 use crate::name::{ContainerName, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
+use crate::pod::Container;
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
@@ -59,6 +60,52 @@ pub struct Alignment {
     pub admitted: bool,
     /// How the hints were merged.
     pub merge: MergeFacts,
+}
+
+/// The hints of all resources in one alignment, written out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlignmentHints {
+    /// The container; `None` for the pod as a whole.
+    pub container: Option<ContainerName>,
+    /// The resources in the order of the merge.
+    pub resources: Vec<ListedHints>,
+}
+
+/// The hints of one resource, written out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedHints {
+    /// The resource name.
+    pub resource: ResourceName,
+    /// The hints in the kubelet's order, by width; `None` if the resource has no preference.
+    pub hints: Option<Vec<Hint>>,
+    /// Whether there are more hints than listed.
+    pub more: bool,
+}
+
+impl AlignmentHints {
+    /// The hints of all managers, at most this many of each resource.
+    pub(crate) fn of(container: Option<&Container>, hints: &[ProviderHints], most: usize) -> Self {
+        let rows = hints.iter().flat_map(|provider| &provider.rows);
+        let resources = rows.map(|(resource, hints)| {
+            let mut listed = match hints {
+                ResourceHints::DontCare => None,
+                ResourceHints::Unsatisfiable => Some(Vec::new()),
+                ResourceHints::Family(family) => Some(family.first(most.saturating_add(1))),
+                ResourceHints::List(hints) => Some(hints.clone()),
+            };
+            let all = listed.as_ref().map_or(0, Vec::len);
+            listed.iter_mut().for_each(|listed| listed.truncate(most));
+            ListedHints {
+                resource: resource.clone(),
+                hints: listed,
+                more: all > most,
+            }
+        });
+        Self {
+            container: container.map(|container| container.name.clone()),
+            resources: resources.collect(),
+        }
+    }
 }
 
 /// The request for one resource, and what the machine has of it.

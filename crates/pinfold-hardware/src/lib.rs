@@ -34,7 +34,7 @@ pub mod warnings;
 pub use error::HardwareError;
 pub use hardware::Hardware;
 pub use numa_id::NumaId;
-pub use open::open;
+pub use open::{open, open_bytes, open_without_files};
 
 /// Parses an XML export of hwloc, version 1 or 2.
 ///

@@ -39,12 +39,27 @@ pub fn open(spec: &str) -> Result<Hardware, HardwareError> {
     if path.is_file() {
         return open_file(path);
     }
-    if presets::find(spec).is_some() {
-        return presets::read(spec);
-    }
-    if looks_like_a_file(spec) {
+    if presets::find(spec).is_none() && looks_like_a_file(spec) {
         // It is missing, or a pipe.
         return open_file(path);
+    }
+    open_without_files(spec)
+}
+
+/// As [`open`], for a specification from elsewhere: this machine, a preset or a description, and never a path.
+///
+/// # Errors
+/// If there is no such machine, or it cannot be read; see [`HardwareError`].
+pub fn open_without_files(spec: &str) -> Result<Hardware, HardwareError> {
+    let spec = spec.trim();
+    if spec.is_empty() || spec == "this" {
+        return from_sysfs(Path::new("/"));
+    }
+    if let Some(name) = spec.strip_prefix("preset:") {
+        return presets::read(name.trim());
+    }
+    if presets::find(spec).is_some() {
+        return presets::read(spec);
     }
     if looks_like_a_description(spec) {
         return Ok(synthetic::read(spec)?);
@@ -72,16 +87,25 @@ fn open_file(path: &Path) -> Result<Hardware, HardwareError> {
             limit: LARGEST,
         });
     }
-    if Recording::is_one(&bytes) {
-        return Recording::read(&bytes)?.replay();
+    open_bytes(path, &bytes)
+}
+
+/// Reads a machine from the content of a file: a recording, an XML export of hwloc, JSON of a topology, or a description.
+/// `path` is its name in messages.
+///
+/// # Errors
+/// If it does not describe a machine; see [`HardwareError`].
+pub fn open_bytes(path: &Path, bytes: &[u8]) -> Result<Hardware, HardwareError> {
+    if Recording::is_one(bytes) {
+        return Recording::read(bytes)?.replay();
     }
-    if let Some(format) = archive_format(&bytes) {
+    if let Some(format) = archive_format(bytes) {
         return Err(HardwareError::Archive {
             path: path.to_owned(),
             format,
         });
     }
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(bytes);
     if text.trim_start().starts_with('{') {
         return from_topology_json(&text);
     }

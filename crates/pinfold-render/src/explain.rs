@@ -25,6 +25,7 @@ use phrases::{clip, wrap};
 
 pub use moves::defragmentation;
 pub use phrases::WIDTH;
+pub use remedies::line as remedy;
 
 /// The maximum length of an event message.
 const EVENT: usize = 200;

@@ -227,7 +227,7 @@ fn document(
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} \
          {height}\" font-family=\"ui-monospace, DejaVu Sans Mono, monospace\" font-size=\"12\">\n<title>{}</title>\n\
-         {}<rect width=\"100%\" height=\"100%\" class=\"w\"/>\n{}{}</svg>\n",
+         <style>\n{}</style>\n<rect width=\"100%\" height=\"100%\" class=\"w\"/>\n{}{}</svg>\n",
         canvas::escape(caption.title),
         style_sheet(),
         head.elements(),
@@ -235,9 +235,10 @@ fn document(
     )
 }
 
-/// The classes of the picture: `w` paper, `s` sockets, `n` NUMA nodes, `g` caches, `c` cores, `f` free, `r` reserved,
+/// The style sheet of every picture, for a page that shows pictures without their own. The classes: `w` paper, `s` sockets, `n` NUMA nodes, `g` caches, `c` cores, `f` free, `r` reserved,
 /// `p0` and so on pods; `t` text, `m` secondary text, `k` text on the colour of a pod.
-fn style_sheet() -> String {
+#[must_use]
+pub fn style_sheet() -> String {
     let light = [
         ("w", "fill:#ffffff"),
         ("s", "fill:#f6f8fa;stroke:#8c959f"),
@@ -272,13 +273,8 @@ fn style_sheet() -> String {
         .collect();
     // Texts must not hide the tooltips of the rectangles below them.
     format!(
-        "<style>\nrect{{stroke-width:0.7}}\ntext{{pointer-events:none}}\n{}{pods}@media (prefers-color-scheme:dark){{\n{}}}\n</style>\n",
+        "rect{{stroke-width:0.7}}\ntext{{pointer-events:none}}\n{}{pods}@media (prefers-color-scheme:dark){{\n{}}}\n",
         rules(&light),
         rules(&dark)
     )
-}
-
-/// The class of the holder at `index`.
-fn pod_class(index: usize) -> String {
-    format!("p{}", index % palette::hex_colours().len())
 }

@@ -13,6 +13,7 @@
 //! | warnings about the objects of a large file | [`warning_cap`] |
 //! | results on standard output as text, JSON or YAML | [`output`] |
 //! | a progress bar on standard error | [`progress`] |
+//! | the address of the web page | [`serving`] |
 //! | shell completions and man pages | [`manual`] |
 
 pub mod capacity;
@@ -25,6 +26,7 @@ pub mod object_files;
 pub mod output;
 pub mod progress;
 pub mod scheduler_config;
+pub mod serving;
 pub mod source;
 pub mod warning_cap;
 

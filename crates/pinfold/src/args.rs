@@ -19,6 +19,7 @@ use crate::commands::checkpoint::CheckpointArgs;
 use crate::commands::journal::JournalArgs;
 use crate::commands::ps::PsArgs;
 use crate::commands::run::{ExecArgs, RunArgs};
+use crate::commands::serve::ServeArgs;
 use crate::commands::status::{SettingsArgs, StatusArgs};
 
 /// Puts Kubernetes pods on the right CPUs, memory and devices of NUMA machines, and says why.
@@ -55,6 +56,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the machines that --machine knows by name
     Presets(PresetsArgs),
+    /// Serve a web page: pods on a described machine, this node's agent, or a journal as a timeline
+    Serve(ServeArgs),
     /// Show an example: a machine, some pods, one rejection explained, and a picture
     Demo,
     /// Run a command on exclusive CPUs and memory, without Kubernetes

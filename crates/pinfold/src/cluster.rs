@@ -106,6 +106,26 @@ impl ClusterFiles {
         })
     }
 
+    /// A cluster with one node like this.
+    pub(crate) fn of_one(like: NodeFiles) -> Self {
+        Self {
+            objects: ClusterObjects {
+                nodes: vec![plain_node(1, 1)],
+                ..ClusterObjects::default()
+            },
+            sources: Vec::new(),
+            like: Some(like),
+            scheduler: SchedulerConfig::default(),
+        }
+    }
+
+    /// As [`Self::nodes`]; nothing is printed.
+    pub(crate) fn nodes_quietly(&self, decider: Decider) -> Result<SimulatedCluster, Failure> {
+        let like = self.like.as_ref();
+        let like = like.map(|like| like.node_with(decider, |_, _| {}));
+        self.build(decider, like.transpose()?.as_ref(), |_| {})
+    }
+
     /// The nodes about whose pods `decider` decides.
     pub(crate) fn nodes(&self, decider: Decider) -> Result<SimulatedCluster, Failure> {
         let like = self.like.as_ref().map(|like| like.node(decider));

@@ -12,6 +12,7 @@ pub(crate) mod journal;
 pub(crate) mod presets;
 pub(crate) mod ps;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod topology;

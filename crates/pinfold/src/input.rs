@@ -82,6 +82,11 @@ pub(crate) fn pods<'a>(input: impl Into<PodInput<'a>>) -> Result<Vec<PodObject>,
     if without_pods.total() > 0 {
         remark(&format!("ignored {without_pods}"));
     }
+    named_once(all)
+}
+
+/// The pods of several files. Names of pods in the namespace `default` are printed without it.
+pub(crate) fn named_once(mut all: Vec<PodObject>) -> Result<Vec<PodObject>, Failure> {
     for object in &mut all {
         drop_default_namespace(&mut object.pod.name);
     }

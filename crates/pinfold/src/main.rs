@@ -15,6 +15,7 @@ mod devices;
 mod input;
 mod journal_replay;
 mod node;
+mod page;
 mod script;
 mod simulation;
 mod starting_state;
@@ -47,6 +48,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Capacity(args) => commands::capacity::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Presets(args) => commands::presets::run(&args),
+        Command::Serve(args) => commands::serve::run(&args),
         Command::Demo => commands::demo::run(),
         Command::Run(args) => commands::run::run(&args),
         Command::Ps(args) => commands::ps::run(&args),

@@ -13,6 +13,7 @@ use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
 use pinfold_kube::admission::{NodeCapacity, PodLimits};
 use pinfold_kube::decider::{Decider, KubeletVersion};
+use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_terminal::Source;
 
@@ -46,6 +47,8 @@ pub(crate) struct NodeFiles {
     config: Option<Source>,
     policy: Option<TopologyPolicy>,
     scope: Option<TopologyScope>,
+    /// Options of the CPU and topology manager that are left out.
+    options_off: Vec<String>,
     offers: Offers,
 }
 
@@ -66,7 +69,16 @@ impl NodeFiles {
     /// The same with this configuration, unless the arguments name another.
     pub(crate) fn read_with(args: &NodeArgs, config: Option<&Path>) -> Result<Self, Failure> {
         let config = args.config.as_deref().or(config);
-        let hardware = input::hardware(&args.machine.machine)?;
+        let config = config.map(Source::open).transpose()?;
+        Self::of(args, input::hardware(&args.machine.machine)?, config)
+    }
+
+    /// The same with this machine and configuration, which the arguments do not name.
+    pub(crate) fn of(
+        args: &NodeArgs,
+        hardware: Hardware,
+        config: Option<Source>,
+    ) -> Result<Self, Failure> {
         let machine = Arc::new(kubelet_machine(&hardware)?);
         let machine_name = match hardware.name.as_str() {
             "" => args.machine.machine.clone(),
@@ -74,20 +86,43 @@ impl NodeFiles {
         };
         Ok(Self {
             offers: devices::offers(args, &hardware)?,
-            config: config.map(Source::open).transpose()?,
+            config,
             policy: args.policy,
             scope: args.scope,
+            options_off: Vec::new(),
             hardware,
             machine,
             machine_name,
         })
     }
 
-    /// The node whose pods `decider` decides about.
+    /// The machine as it is called in messages.
+    pub(crate) fn machine_name(&self) -> &str {
+        &self.machine_name
+    }
+
+    /// The same without these options of the CPU and topology manager.
+    pub(crate) fn without_options(self, options_off: Vec<String>) -> Self {
+        Self {
+            options_off,
+            ..self
+        }
+    }
+
+    /// The node whose pods `decider` decides about. Warnings about the configuration are printed.
     ///
     /// # Errors
     /// If the configuration cannot be read, or the kubelet or agent does not start with it.
     pub(crate) fn node(&self, decider: Decider) -> Result<SimulatedNode, Failure> {
+        self.node_with(decider, Source::warn)
+    }
+
+    /// As [`Self::node`]; `warn` gets the warnings about the configuration.
+    pub(crate) fn node_with(
+        &self,
+        decider: Decider,
+        warn: impl Fn(&Source, &[Diagnostic]),
+    ) -> Result<SimulatedNode, Failure> {
         let startup = Startup {
             decider,
             config: match &self.config {
@@ -96,7 +131,7 @@ impl NodeFiles {
             },
             machine: self.machine_name.clone(),
         };
-        match self.rules(decider, Source::warn) {
+        match self.rules(decider, warn) {
             Ok((rules, limits)) => Ok(self.with_rules(decider, rules, limits)),
             Err(NoRules::Unreadable(failure)) => Err(failure),
             Err(NoRules::NotStarting(problems)) => {
@@ -127,7 +162,7 @@ impl NodeFiles {
     fn rules(
         &self,
         decider: Decider,
-        warn: impl Fn(&Source, &[pinfold_kube::diagnostic::Diagnostic]),
+        warn: impl Fn(&Source, &[Diagnostic]),
     ) -> Result<(Rules, PodLimits), NoRules> {
         // A scheduler's defects are not its nodes' defects.
         let fidelity = match decider.is_kubelet() {
@@ -153,6 +188,10 @@ impl NodeFiles {
         }
         if let Some(scope) = self.scope {
             settings.topology_scope = scope;
+        }
+        for option in &self.options_off {
+            settings.cpu_options.remove(option);
+            settings.topology_options.remove(option);
         }
         match Rules::new(self.machine.clone(), settings.clone()) {
             Ok(rules) => Ok((rules, limits)),

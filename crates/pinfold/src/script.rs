@@ -73,13 +73,17 @@ impl From<&Pod> for ScriptPod {
 
 /// Reads a script that names these pods.
 pub(crate) fn read(path: &Path, pods: &[ScriptPod]) -> Result<Vec<SimulationStep>, Failure> {
-    let source = Source::open(path)?;
+    steps(&Source::open(path)?, pods)
+}
+
+/// Reads the content of a script that names these pods.
+pub(crate) fn steps(source: &Source, pods: &[ScriptPod]) -> Result<Vec<SimulationStep>, Failure> {
     let text = String::from_utf8_lossy(&source.bytes);
     let lines: Vec<Spanned<ScriptLine>> = serde_saphyr::from_str(&text).map_err(|error| {
         let error = error.without_snippet();
         let problem = error.to_string();
         let problem = problem.split(" at line ").next().unwrap_or_default();
-        fail(&source, error.location(), &format!("{problem}\n  {FORM}"))
+        fail(source, error.location(), &format!("{problem}\n  {FORM}"))
     })?;
     let mut steps = Vec::new();
     for line in lines {
@@ -87,7 +91,7 @@ pub(crate) fn read(path: &Path, pods: &[ScriptPod]) -> Result<Vec<SimulationStep
         let named = |name: &str| {
             let found = find(name, pods);
             match found.is_empty() {
-                true => Err(fail(&source, at, &unknown(name, pods))),
+                true => Err(fail(source, at, &unknown(name, pods))),
                 false => Ok(found),
             }
         };

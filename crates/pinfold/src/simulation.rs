@@ -144,6 +144,15 @@ impl<'a> SimulationPlan<'a> {
         simulation
     }
 
+    /// Takes at most this many steps on a node, without showing progress.
+    pub(crate) fn run_first_on(
+        &self,
+        node: &SimulatedNode,
+        most: usize,
+    ) -> Result<Simulation, Failure> {
+        self.run_first_steps_on(node, most, || {})
+    }
+
     /// Compares a kubelet's simulation of these steps with the decisions of Pinfold's agent on the same node.
     pub(crate) fn compare(
         &self,

@@ -25,8 +25,22 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
     for note in &state.notes {
         output::remark(&format!("note: {note}"));
     }
-    let request = AdmissionRequest::of(&pod);
-    let ask = state.request(&pod)?;
+    let report = report(&state, &pod, args.compare)?;
+    output::print_as(args.output, &report, || report.text(output::width()))?;
+    Ok(match report.started() {
+        0 => ExitCode::from(REJECTED),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// How many replicas of a pod start on each node.
+pub(super) fn report(
+    state: &ClusterState,
+    pod: &PodObject,
+    compare: bool,
+) -> Result<CapacityReport, Failure> {
+    let request = AdmissionRequest::of(pod);
+    let ask = state.request(pod)?;
     let (sums, _) = state.admission_nodes(None);
     let nodes = state.cluster.nodes().filter_map(|(name, rules)| {
         let sums = sums.get(name)?;
@@ -37,7 +51,7 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
     let only_sums = nodes
         .iter()
         .filter(|node| capacity::has_only_sums(node.rules));
-    let mut report = CapacityReport::new(&pod.pod.name, decider.to_string(), &found)
+    let mut report = CapacityReport::new(&pod.pod.name, state.options.decider.to_string(), &found)
         .with_nodes_without_topology(only_sums.map(|node| node.name.clone()).collect())
         .with_not_simulated(match nodes.first() {
             // Every node is counted alone, so that constraints between replicas are not honoured.
@@ -48,15 +62,11 @@ pub(crate) fn run(args: &CapacityArgs) -> Result<ExitCode, Failure> {
             }
             None => Vec::new(),
         });
-    if args.compare {
+    if compare {
         let policies = capacity::count_under_policies(nodes.iter().copied(), &ask, &request);
         report = report.with_policies(&policies);
     }
-    output::print_as(args.output, &report, || report.text(output::width()))?;
-    Ok(match report.started() {
-        0 => ExitCode::from(REJECTED),
-        _ => ExitCode::SUCCESS,
-    })
+    Ok(report)
 }
 
 /// The first pod of a file or directory.

@@ -24,7 +24,7 @@ mod text;
 
 /// The result for one pod.
 #[derive(Serialize)]
-struct PodExplanation {
+pub(super) struct PodExplanation {
     namespace: String,
     pod: String,
     decider: String,
@@ -124,9 +124,22 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         namespace: &args.namespace,
         name: &args.name,
     };
-    let mut state = ClusterState::open(&args.source, Some(name))?;
-    let notes = std::mem::take(&mut state.notes);
-    let pod = state.pod(&args.namespace, &args.name)?;
+    let state = ClusterState::open(&args.source, Some(name))?;
+    let found = explanation(&state, name, &args.if_moved)?;
+    output::print_as(args.output, &found, || text(&found))?;
+    Ok(match found.location.is_none() && found.fits.is_empty() {
+        true => ExitCode::from(REJECTED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Why a pod is on its node, or why it is pending and what would help.
+pub(super) fn explanation(
+    state: &ClusterState,
+    name: PodName<'_>,
+    if_moved: &[String],
+) -> Result<PodExplanation, Failure> {
+    let pod = state.pod(name.namespace, name.name)?;
     let constraints = &pod.constraints;
     let request = state.request(pod)?;
     let mut found = PodExplanation {
@@ -141,7 +154,7 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
         changes: Vec::new(),
         moves: Vec::new(),
         if_moved: None,
-        notes,
+        notes: state.notes.clone(),
         name: pod.pod.name.clone(),
         described: state.described(),
         because: String::new(),
@@ -154,14 +167,17 @@ pub(crate) fn run(args: &PodArgs) -> Result<ExitCode, Failure> {
     }
     found.notes.extend(state.unknown_namespaces(pod));
     match &pod.node_name {
-        Some(node) => explain_bound(&state, pod, node, &request, &mut found)?,
-        None => explain_pending(&state, pod, &request, args, &mut found)?,
+        Some(node) => explain_bound(state, pod, node, &request, &mut found)?,
+        None => explain_pending(state, pod, &request, if_moved, &mut found)?,
     }
-    output::print_as(args.output, &found, || text(&found))?;
-    Ok(match found.location.is_none() && found.fits.is_empty() {
-        true => ExitCode::from(REJECTED),
-        false => ExitCode::SUCCESS,
-    })
+    Ok(found)
+}
+
+impl PodExplanation {
+    /// What `kubectl pinfold explain pod` prints.
+    pub(super) fn text(&self) -> String {
+        text(self)
+    }
 }
 
 /// Fills in the location of a bound pod, and how every node would decide if it were removed and scheduled again.
@@ -228,7 +244,7 @@ fn explain_pending(
     state: &ClusterState,
     pod: &PodObject,
     request: &PodRequest,
-    args: &PodArgs,
+    if_moved: &[String],
     found: &mut PodExplanation,
 ) -> Result<(), Failure> {
     found
@@ -237,8 +253,8 @@ fn explain_pending(
     let mut cluster = state.cluster.clone();
     evaluate_nodes(state, &mut cluster, pod, request, found);
     let mut search = MoveSearch::new(state, pod, request);
-    if !args.if_moved.is_empty() {
-        found.if_moved = Some(requested_moves(state, &search, &args.if_moved)?);
+    if !if_moved.is_empty() {
+        found.if_moved = Some(requested_moves(state, &search, if_moved)?);
     }
     if !found.fits.is_empty() {
         return Ok(());

@@ -22,26 +22,26 @@ const MAX_NAME: usize = 20;
 
 /// The result as JSON or YAML.
 #[derive(Serialize)]
-struct TopReport {
+pub(super) struct TopReport {
     decider: String,
-    nodes: Vec<NodeUsage>,
+    pub(super) nodes: Vec<NodeUsage>,
     /// The NUMA node with the most free CPUs: the largest request that can still be aligned.
     #[serde(skip_serializing_if = "Option::is_none")]
-    largest_free: Option<LargestFree>,
-    notes: Vec<String>,
+    pub(super) largest_free: Option<LargestFree>,
+    pub(super) notes: Vec<String>,
 }
 
 /// The usage of one node.
 #[derive(Serialize)]
-struct NodeUsage {
-    node: NodeName,
+pub(super) struct NodeUsage {
+    pub(super) node: NodeName,
     pods: i64,
     numa: Vec<NumaUsage>,
 }
 
 /// The NUMA node with the most free CPUs.
 #[derive(Clone, Debug, Serialize)]
-struct LargestFree {
+pub(super) struct LargestFree {
     node: NodeName,
     numa_node: u32,
     free_cpus: u64,
@@ -51,25 +51,9 @@ struct LargestFree {
 }
 
 pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
-    let mut state = ClusterState::open(&args.source, None)?;
-    let mut notes = std::mem::take(&mut state.notes);
-    for (node, why) in &state.unreadable {
-        notes.push(format!("{node} is left out: invalid report: {why}"));
-    }
-    let mut nodes = Vec::new();
-    for (name, found) in state.sources() {
-        let labels = &found.node.meta.labels;
-        let Some(member) = state.cluster.node(&name) else {
-            continue;
-        };
-        if selected(args.selector.as_deref(), labels) {
-            nodes.push(NodeUsage {
-                pods: member.pods(),
-                numa: numa_usage(&state, &found),
-                node: name,
-            });
-        }
-    }
+    let state = ClusterState::open(&args.source, None)?;
+    let mut report = TopReport::of(&state, args.selector.as_deref());
+    let nodes = &mut report.nodes;
     // The sort is stable: nodes of equal usage stay sorted by name.
     match args.sort {
         Sort::Name => {}
@@ -79,14 +63,39 @@ pub(crate) fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
             nodes.sort_by_key(|node| Reverse(node.utilization(NumaUsage::all_devices)));
         }
     }
-    let report = TopReport {
-        decider: state.options.decider.to_string(),
-        largest_free: largest_free(&nodes),
-        nodes,
-        notes,
-    };
+    report.largest_free = largest_free(&report.nodes);
     output::print_as(args.output, &report, || text(&report, &state.described()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl TopReport {
+    /// The nodes with these labels, by name.
+    pub(super) fn of(state: &ClusterState, selector: Option<&str>) -> Self {
+        let mut notes = state.notes.clone();
+        for (node, why) in &state.unreadable {
+            notes.push(format!("{node} is left out: invalid report: {why}"));
+        }
+        let mut nodes = Vec::new();
+        for (name, found) in state.sources() {
+            let labels = &found.node.meta.labels;
+            let Some(member) = state.cluster.node(&name) else {
+                continue;
+            };
+            if selected(selector, labels) {
+                nodes.push(NodeUsage {
+                    pods: member.pods(),
+                    numa: numa_usage(state, &found),
+                    node: name,
+                });
+            }
+        }
+        Self {
+            decider: state.options.decider.to_string(),
+            largest_free: largest_free(&nodes),
+            nodes,
+            notes,
+        }
+    }
 }
 
 /// Whether labels match a selector: `KEY=VALUE` or `KEY`, separated by commas.

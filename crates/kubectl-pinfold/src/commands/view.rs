@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use pinfold_cluster::NodeView;
 use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_render::grid::Legend;
@@ -18,64 +19,26 @@ use pinfold_terminal::{Failure, output};
 
 /// The result as JSON or YAML.
 #[derive(Serialize)]
-struct NodeViewReport<'a> {
-    node: &'a str,
+pub(super) struct NodeViewReport {
+    node: String,
     decider: String,
     /// Whether CPU ids are real; otherwise they are placeholders.
     real_ids: bool,
     pods: usize,
-    occupancy: &'a Occupancy,
-    notes: &'a [String],
+    occupancy: Occupancy,
+    notes: Vec<String>,
 }
 
 pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
     let state = ClusterState::open(&args.source, None)?;
-    let sources = state.sources();
-    let name = NodeName::from(args.name.as_str());
-    let Some(found) = sources.get(&name) else {
-        return Err(Failure::BadInput(format!(
-            "no node {name} among the {} nodes of the cluster",
-            sources.len()
-        )));
-    };
-    if let Some(why) = state.unreadable.get(&name) {
-        return Err(Failure::BadInput(format!(
-            "{name} has an invalid report: {why}"
-        )));
-    }
-    let Some(view) = occupancy::node_view(&state, found) else {
-        return Err(Failure::BadInput(format!(
-            "{name} reports no NUMA topology: run pinfold-agent on it, or another publisher of \
-             NodeResourceTopology objects"
-        )));
-    };
-    let pods = found.pods.len();
+    let (view, report) = report(&state, &args.name)?;
     let plan = MachineLayout::new(&view.machine, &view.occupancy);
-    let report = NodeViewReport {
-        node: &args.name,
-        decider: state.options.decider.to_string(),
-        real_ids: !state.counted.contains(&name),
-        pods,
-        occupancy: &view.occupancy,
-        notes: &state.notes,
-    };
+    let name = &args.name;
     match args.output {
         ViewFormat::Json => output::print_json(&report)?,
         ViewFormat::Yaml => output::print_yaml(&report)?,
         ViewFormat::Svg => {
-            let title = match report.real_ids {
-                true => args.name.clone(),
-                false => format!("{name} (CPU and device ids are placeholders)"),
-            };
-            let picture = svg::draw(
-                &plan,
-                &view.occupancy,
-                Caption {
-                    title: &title,
-                    ..Caption::default()
-                },
-            );
-            output::print_raw(&picture)?;
+            output::print_raw(&report.draw(&view))?;
         }
         ViewFormat::Text => {
             let (width, colour) = (output::width(), output::colour());
@@ -96,4 +59,56 @@ pub(crate) fn run(args: &NodeViewArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A node with its pods, and the report about it.
+pub(super) fn report(
+    state: &ClusterState,
+    node: &str,
+) -> Result<(NodeView, NodeViewReport), Failure> {
+    let sources = state.sources();
+    let name = NodeName::from(node);
+    let Some(found) = sources.get(&name) else {
+        return Err(Failure::BadInput(format!(
+            "no node {name} among the {} nodes of the cluster",
+            sources.len()
+        )));
+    };
+    if let Some(why) = state.unreadable.get(&name) {
+        return Err(Failure::BadInput(format!(
+            "{name} has an invalid report: {why}"
+        )));
+    }
+    let Some(view) = occupancy::node_view(state, found) else {
+        return Err(Failure::BadInput(format!(
+            "{name} reports no NUMA topology: run pinfold-agent on it, or another publisher of \
+             NodeResourceTopology objects"
+        )));
+    };
+    let pods = found.pods.len();
+    let report = NodeViewReport {
+        node: node.to_owned(),
+        decider: state.options.decider.to_string(),
+        real_ids: !state.counted.contains(&name),
+        pods,
+        occupancy: view.occupancy.clone(),
+        notes: state.notes.clone(),
+    };
+    Ok((view, report))
+}
+
+impl NodeViewReport {
+    /// The node as SVG.
+    pub(super) fn draw(&self, view: &NodeView) -> String {
+        let title = match self.real_ids {
+            true => self.node.clone(),
+            false => format!("{} (CPU and device ids are placeholders)", self.node),
+        };
+        let caption = Caption {
+            title: &title,
+            ..Caption::default()
+        };
+        let plan = MachineLayout::new(&view.machine, &view.occupancy);
+        svg::draw(&plan, &view.occupancy, caption)
+    }
 }

@@ -178,14 +178,26 @@ impl Family {
     /// universes: for display and comparison, not for decisions.
     #[must_use]
     pub fn list(&self) -> Vec<Hint> {
+        self.members(usize::MAX).collect()
+    }
+
+    /// The first hints of [`Self::list`]. Visits at most 2^16 subsets, so that the hints of a machine with many NUMA
+    /// nodes may be missing.
+    #[must_use]
+    pub fn first(&self, most: usize) -> Vec<Hint> {
+        self.members(1 << 16).take(most).collect()
+    }
+
+    /// The members among this many subsets of the universes.
+    fn members(&self, subsets: usize) -> impl Iterator<Item = Hint> {
         let universe = self
             .components
             .iter()
             .fold(NodeSet::EMPTY, |all, part| all | part.universe);
         universe
             .subsets_by_width()
+            .take(subsets)
             .filter(|&mask| self.contains(mask))
             .map(|mask| Hint::on(mask, self.preference.holds(mask)))
-            .collect()
     }
 }

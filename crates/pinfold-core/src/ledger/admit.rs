@@ -17,8 +17,8 @@ use super::transaction::LedgerTransaction;
 use super::{Admission, Ledger};
 use crate::cpu_set::CpuSet;
 use crate::decision::{AdmissionResult, Assignment, Decision, Rejection, RejectionReason};
-use crate::device::PreferredAllocation;
-use crate::explanation::{Alignment, Cause, Explanation, ResourceFacts};
+use crate::device::{NoPreference, PreferredAllocation};
+use crate::explanation::{Alignment, AlignmentHints, Cause, Explanation, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::merge::{self, Budgets, MergeFacts, MergeRequest};
 use crate::name::ContainerName;
@@ -27,6 +27,24 @@ use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
 
 impl Ledger {
+    /// Every hint of each manager in the alignments of `pod`, as if it were admitted now: for display. Lists at most
+    /// `most` hints per resource.
+    #[must_use]
+    pub fn list_hints(&self, pod: &Arc<Pod>, most: usize) -> Vec<AlignmentHints> {
+        let mut copy = self.clone();
+        let transaction = LedgerTransaction::new(&copy.rules, &mut copy.state);
+        let mut attempt = Attempt {
+            pod: PodInAdmission::new(transaction.state, pod, self.rules.pod_level()),
+            transaction,
+            plugins: &mut NoPreference,
+            affinities: BTreeMap::new(),
+            listed: Some((most, Vec::new())),
+            explanation: Explanation::default(),
+        };
+        let _ = attempt.run();
+        attempt.listed.map_or_else(Vec::new, |(_, listed)| listed)
+    }
+
     /// Decides about a pod that is not admitted yet, or is admitted again after a restart.
     pub(super) fn decide(
         &mut self,
@@ -57,6 +75,7 @@ impl Ledger {
             transaction,
             plugins,
             affinities: BTreeMap::new(),
+            listed: None,
             explanation: Explanation {
                 policy: self.rules.policy(),
                 scope: self.rules.scope(),
@@ -127,6 +146,8 @@ pub(super) struct Attempt<'l, 'p> {
     pub(super) pod: PodInAdmission<'p>,
     pub(super) plugins: &'p mut dyn PreferredAllocation,
     affinities: BTreeMap<ContainerName, Hint>,
+    /// The hints of the alignments so far with the most of each resource, if they are to be listed.
+    listed: Option<(usize, Vec<AlignmentHints>)>,
     explanation: Explanation,
 }
 
@@ -172,6 +193,9 @@ impl<'p> Attempt<'_, 'p> {
         let hints: SmallVec<[ProviderHints; 3]> = providers
             .map(|provider| provider.hints(self, container))
             .collect();
+        if let Some((most, listed)) = &mut self.listed {
+            listed.push(AlignmentHints::of(container, &hints, *most));
+        }
         let merged = merge::merge(&MergeRequest {
             nodes: rules.machine.node_ids(),
             policy: rules.policy(),

@@ -54,11 +54,17 @@ fn pod_changes(remedies: &Remedies) -> impl Iterator<Item = &Alteration> {
 fn numbered(title: &str, remedies: &[Remedy], width: usize) -> String {
     let mut text = format!("\n{title}\n");
     for (index, remedy) in remedies.iter().enumerate() {
-        let line = format!("{}{}", what(&remedy.alteration), place(&remedy.assignment));
+        let line = line(remedy);
         let lead = format!("{:>2}. ", index + 1);
         text.push_str(&paragraph(&lead, &line, lead.len(), width));
     }
     text
+}
+
+/// A remedy in one line: the change, and the NUMA nodes that the pod gets with it.
+#[must_use]
+pub fn line(remedy: &Remedy) -> String {
+    format!("{}{}", what(&remedy.alteration), place(&remedy.assignment))
 }
 
 fn what(alteration: &Alteration) -> String {

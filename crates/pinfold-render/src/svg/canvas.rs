@@ -2,9 +2,26 @@
 
 use std::fmt::Write;
 
+use crate::palette;
+
 /// SVG elements in the order in which they are painted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Canvas(String);
+
+/// The colour of a rectangle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// A class of the style sheet.
+    Class(&'static str),
+    /// The colour of the holder with this index.
+    Pod(usize),
+}
+
+impl From<&'static str> for Fill {
+    fn from(class: &'static str) -> Self {
+        Self::Class(class)
+    }
+}
 
 /// The fonts of a picture. All are monospaced, so that the width of a text is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,21 +71,26 @@ impl Font {
 }
 
 impl Canvas {
-    /// A rectangle of a class; `title` is the tooltip.
+    /// A rectangle; `title` is the tooltip. The rectangles of a pod have its index as `data-pod`, for pages that respond to
+    /// clicks.
     pub(super) fn rect(
         &mut self,
         (x, y): (usize, usize),
         (width, height): (usize, usize),
-        class: &str,
+        fill: impl Into<Fill>,
         title: Option<&str>,
     ) {
-        let corner = match class {
-            "s" | "n" => " rx=\"5\"",
-            _ => "",
+        let class = match fill.into() {
+            Fill::Class(class @ ("s" | "n")) => format!(" rx=\"5\" class=\"{class}\""),
+            Fill::Class(class) => format!(" class=\"{class}\""),
+            Fill::Pod(holder) => {
+                let colour = holder % palette::hex_colours().len();
+                format!(" class=\"p{colour}\" data-pod=\"{holder}\"")
+            }
         };
         let _ = write!(
             self.0,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{corner} class=\"{class}\""
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{class}"
         );
         let _ = match title {
             Some(title) => writeln!(self.0, "><title>{}</title></rect>", escape(title)),

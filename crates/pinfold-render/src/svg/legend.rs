@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use pinfold_core::occupancy::{Holder, Occupancy};
 
-use super::canvas::{Canvas, Font};
-use super::{LINE, PAD, pod_class};
+use super::canvas::{Canvas, Fill, Font};
+use super::{LINE, PAD};
 use crate::layout::MachineLayout;
 use crate::text::count;
 use crate::{amount, palette};
@@ -26,17 +26,17 @@ pub(super) fn draw(
     if layout.bare {
         return top;
     }
-    let mut rows = vec![("f".to_owned(), "·".to_owned(), "free".to_owned())];
+    let mut rows = vec![(Fill::Class("f"), "·".to_owned(), "free".to_owned())];
     if !occupancy.reserved.is_empty() {
         let reserved = format!("reserved, CPUs {}", occupancy.reserved);
-        rows.push(("r".to_owned(), "#".to_owned(), reserved));
+        rows.push((Fill::Class("r"), "#".to_owned(), reserved));
     }
     for (index, holder) in occupancy.holders.iter().enumerate() {
         let devices = occupancy.devices.iter();
         let devices = devices.filter(|device| device.holder == Some(index));
         let devices: Vec<&str> = devices.map(|device| device.id.as_str()).collect();
         let letters = palette::letters(index);
-        rows.push((pod_class(index), letters, holdings(holder, &devices)));
+        rows.push((Fill::Pod(index), letters, holdings(holder, &devices)));
     }
     let width = right - left;
     let columns = (width / COLUMN).clamp(1, rows.len());
@@ -45,9 +45,9 @@ pub(super) fn draw(
     for (number, (class, letters, line)) in rows.iter().enumerate() {
         let x = left + number / height * column;
         let y = top + number % height * (LINE + 2);
-        canvas.rect((x, y), (SIGN, 13), class, Some(line));
-        let letter = match class.as_str() {
-            "f" => "m",
+        canvas.rect((x, y), (SIGN, 13), *class, Some(line));
+        let letter = match class {
+            Fill::Class("f") => "m",
             _ => "k",
         };
         canvas.text_middle((x + SIGN / 2, y + 10), Font::Letter, letter, letters);

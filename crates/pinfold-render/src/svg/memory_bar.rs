@@ -3,8 +3,7 @@
 use pinfold_core::node_set::NodeId;
 use pinfold_core::occupancy::{HeldMemory, MemoryRow, Occupancy};
 
-use super::canvas::{Canvas, Font};
-use super::pod_class;
+use super::canvas::{Canvas, Fill, Font};
 use crate::{amount, palette};
 
 /// The height of a bar.
@@ -23,7 +22,7 @@ pub(super) struct BarPart {
     /// The distance of its left edge from that of the bar.
     pub(super) from: usize,
     pub(super) width: usize,
-    pub(super) class: String,
+    pub(super) class: Fill,
     /// The tooltip.
     pub(super) title: String,
     /// The letters of the holder; empty for free memory.
@@ -33,7 +32,7 @@ pub(super) struct BarPart {
 /// An amount of memory in the bar.
 struct Amount {
     bytes: u64,
-    class: String,
+    class: Fill,
     title: String,
     letters: String,
 }
@@ -49,13 +48,13 @@ impl MemoryBar {
         let reserved = row.total.saturating_sub(row.allocatable);
         amounts.push(Amount {
             bytes: row.free,
-            class: "f".to_owned(),
+            class: Fill::Class("f"),
             title: format!("{resource}: {} free", amount::bytes(row.free)),
             letters: String::new(),
         });
         amounts.push(Amount {
             bytes: reserved,
-            class: "r".to_owned(),
+            class: Fill::Class("r"),
             title: format!("{resource}: {} reserved", amount::bytes(reserved)),
             letters: "#".to_owned(),
         });
@@ -73,7 +72,7 @@ impl MemoryBar {
             canvas.rect(
                 (left, y),
                 (part.width, HEIGHT),
-                &part.class,
+                part.class,
                 Some(&part.title),
             );
             if Font::Letter.width(&part.letters) + 2 <= part.width {
@@ -123,7 +122,7 @@ fn held(row: &MemoryRow, occupancy: &Occupancy) -> Vec<Amount> {
         };
         Amount {
             bytes,
-            class: pod_class(*index),
+            class: Fill::Pod(*index),
             title: format!("{}: {all}{place}, {letters} {name}", row.resource),
             letters,
         }

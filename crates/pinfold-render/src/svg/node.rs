@@ -2,9 +2,9 @@
 
 use pinfold_core::occupancy::{DeviceUse, Occupancy};
 
-use super::canvas::{Canvas, Font};
+use super::canvas::{Canvas, Fill, Font};
 use super::memory_bar::{self, MemoryBar};
-use super::{HEADING, LINE, PAD, pod_class};
+use super::{HEADING, LINE, PAD};
 use crate::layout::{CacheLayout, CoreLayout, CpuCell, CpuUse, MachineLayout, NodeLayout};
 use crate::palette;
 
@@ -180,10 +180,10 @@ fn draw_cpu(
     (x, y): (usize, usize),
 ) {
     let (class, holder, letters, text) = match cpu.used_by {
-        CpuUse::Free => ("f".to_owned(), "free".to_owned(), "·".to_owned(), "m"),
-        CpuUse::Reserved => ("r".to_owned(), "reserved".to_owned(), "#".to_owned(), "k"),
+        CpuUse::Free => (Fill::Class("f"), "free".to_owned(), "·".to_owned(), "m"),
+        CpuUse::Reserved => (Fill::Class("r"), "reserved".to_owned(), "#".to_owned(), "k"),
         CpuUse::Held(holder) => (
-            pod_class(holder),
+            Fill::Pod(holder),
             holder_name(layout, holder),
             palette::letters(holder),
             "k",
@@ -193,7 +193,7 @@ fn draw_cpu(
     if !layout.bare {
         title.push_str(&format!(": {holder}"));
     }
-    canvas.rect((x, y), (CPU_WIDTH, CPU_HEIGHT), &class, Some(&title));
+    canvas.rect((x, y), (CPU_WIDTH, CPU_HEIGHT), class, Some(&title));
     let id = cpu.id.to_string();
     if layout.bare {
         canvas.text_middle((x + CPU_WIDTH / 2, y + 10), Font::Number, "t", &id);
@@ -221,10 +221,15 @@ pub(super) fn draw_devices(
     let (mut x, mut y) = (left, top);
     for device in devices {
         let (class, text, state, letters) = match (device.healthy, device.holder) {
-            (false, _) => ("r".to_owned(), "k", "unhealthy".to_owned(), "!".to_owned()),
-            (true, None) => ("f".to_owned(), "t", "free".to_owned(), String::new()),
+            (false, _) => (
+                Fill::Class("r"),
+                "k",
+                "unhealthy".to_owned(),
+                "!".to_owned(),
+            ),
+            (true, None) => (Fill::Class("f"), "t", "free".to_owned(), String::new()),
             (true, Some(holder)) => (
-                pod_class(holder),
+                Fill::Pod(holder),
                 "k",
                 holder_name(layout, holder),
                 palette::letters(holder),
@@ -243,7 +248,7 @@ pub(super) fn draw_devices(
         if !layout.bare {
             title.push_str(&format!(": {state}"));
         }
-        canvas.rect((x, y), (wide, HEIGHT), &class, Some(&title));
+        canvas.rect((x, y), (wide, HEIGHT), class, Some(&title));
         canvas.text((x + GAP, y + 12), Font::Small, text, &name);
         canvas.text_end((x + wide - GAP, y + 12), Font::Letter, text, &letters);
         x += wide + GAP;

@@ -42,7 +42,7 @@ pub(crate) fn retain_fitting(
 }
 
 /// The pod with other requests and limits.
-fn with_changes(pod: &Pod, changes: &[RequestChange]) -> Pod {
+pub(crate) fn with_changes(pod: &Pod, changes: &[RequestChange]) -> Pod {
     let mut pod = pod.clone();
     for change in changes {
         let amount = i64::try_from(change.to).unwrap_or(i64::MAX);

@@ -42,15 +42,15 @@ pub(crate) struct PodAnswer<'a, T> {
 
 /// The answer about a pod on one node as JSON and YAML.
 #[derive(Serialize)]
-struct NodeAnswer<'a> {
+pub(crate) struct NodeAnswer {
     /// What the managers decide, and the changes with which the pod would be admitted.
     #[serde(flatten)]
-    found: &'a Remedies,
+    pub(crate) found: Remedies,
     /// Why kube-scheduler or the kubelet's predicates reject the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
-    rejection: Option<&'a OutsideRejection>,
+    pub(crate) rejection: Option<OutsideRejection>,
     /// Why its containers have exclusive or shared CPUs.
-    cpus: &'a CpuReasons,
+    cpus: CpuReasons,
     /// Memory that is remote to the CPUs of its container, if the pod is admitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     remote_memory: Vec<RemoteMemory>,
@@ -62,7 +62,88 @@ struct NodeAnswer<'a> {
     not_simulated: Vec<NotSimulated>,
     /// Whether Pinfold would decide otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    as_pinfold: Option<&'a AsPinfold>,
+    as_pinfold: Option<AsPinfold>,
+}
+
+/// A pod that is asked about, and the node with the pods before it.
+pub(crate) struct PodQuestion<'a> {
+    /// The pod's name as it is printed.
+    pub(crate) name: &'a str,
+    /// The pod.
+    pub(crate) pod: &'a Arc<Pod>,
+    /// Its requests and constraints.
+    pub(crate) request: &'a AdmissionRequest,
+    /// The managers with the pods that run.
+    pub(crate) ledger: &'a Ledger,
+    /// The sums of the pods that run.
+    pub(crate) sums: &'a AdmissionNode,
+    /// Whether the pod is bound, so that kube-scheduler is not asked.
+    pub(crate) bound: bool,
+}
+
+impl PodQuestion<'_> {
+    /// The answer. `pinfold` is the ledger of Pinfold's agent with the same pods, asked if the pod is not rejected by
+    /// kube-scheduler or the kubelet's predicates.
+    pub(crate) fn answer(
+        &self,
+        pinfold: impl FnOnce() -> Option<Ledger>,
+    ) -> Result<NodeAnswer, Failure> {
+        let (pod, request, sums) = (self.pod, self.request, self.sums);
+        let mut found = remedy::find(self.ledger, pod, &mut NoPreference, Effort::default())
+            .map_err(|error| Failure::BadInput(error.to_string()))?;
+        admission::remedies::retain_fitting(&mut found, pod, request, sums, self.bound);
+        let unschedulable = admission::schedule(sums, request, self.bound).err();
+        let rejection =
+            unschedulable.or_else(|| predicates(self.ledger, sums, pod, request, &found.decision));
+        let as_pinfold = match &rejection {
+            None => {
+                let kubelet = PodOutcome::of(&found.decision);
+                pinfold().and_then(|ledger| compare(self.name, pod, kubelet, ledger))
+            }
+            Some(_) => None,
+        };
+        let rules = self.ledger.rules();
+        let assignment = found.decision.assignment().filter(|_| rejection.is_none());
+        Ok(NodeAnswer {
+            cpus: exclusive_cpus::reasons(pod, rules.has_exclusive_cpus(), rules.pod_level()),
+            remote_memory: match assignment {
+                Some(assignment) => remote_memory::of(rules.machine(), assignment),
+                None => Vec::new(),
+            },
+            ignored: match assignment {
+                Some(_) => sums.unlisted(request),
+                None => Vec::new(),
+            },
+            not_simulated: admission::not_simulated(sums, [(self.name, request)]),
+            rejection,
+            as_pinfold,
+            found,
+        })
+    }
+
+    /// The answer as text.
+    pub(crate) fn text(&self, answer: &NodeAnswer, width: usize) -> String {
+        let check = |container: &ContainerCpus| {
+            let changed = exclusive_cpus::with_changes(self.pod, &container.change);
+            let admission = self
+                .ledger
+                .clone()
+                .admit(&Arc::new(changed), &mut NoPreference);
+            Some(admission.ok()?.decision.is_admitted())
+        };
+        node_text(
+            self.name,
+            answer,
+            &cpu_reasons::text(&answer.cpus, width, check),
+        )
+    }
+}
+
+impl NodeAnswer {
+    /// Whether the pod would run.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.rejection.is_none() && self.found.decision.is_admitted()
+    }
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
@@ -78,56 +159,27 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let object = input::first_object(&args.pod)?;
     let request = AdmissionRequest::of(&object);
     let (name, pod) = (object.pod.name.clone(), Arc::new(object.pod));
+    let question = PodQuestion {
+        name: &name,
+        pod: &pod,
+        request: &request,
+        ledger: &ledger,
+        sums: &sums,
+        bound: args.bound,
+    };
     let activity = Activity::on_stderr("trying changes that would fit");
-    let mut found = remedy::find(&ledger, &pod, &mut NoPreference, Effort::default())
-        .map_err(|error| Failure::BadInput(error.to_string()))?;
-    drop(activity);
-    admission::remedies::retain_fitting(&mut found, &pod, &request, &sums, args.bound);
-    let unschedulable = admission::schedule(&sums, &request, args.bound).err();
-    let rejection =
-        unschedulable.or_else(|| predicates(&ledger, &sums, &pod, &request, &found.decision));
-    let as_pinfold = match &rejection {
-        None => {
-            let kubelet = PodOutcome::of(&found.decision);
-            let started = opened.started_as_pinfold(&args.start, args.bound);
-            started.and_then(|started| compare(&name, &pod, kubelet, started.ledger))
-        }
-        Some(_) => None,
-    };
-    let mut not_simulated = admission::not_simulated(&sums, [(name.as_str(), &request)]);
-    if opened.start.is_directory() {
-        not_simulated.push(NotSimulated::of_state_files());
-    }
-    let rules = &opened.node.rules;
-    let cpus = exclusive_cpus::reasons(&pod, rules.has_exclusive_cpus(), rules.pod_level());
-    let answer = NodeAnswer {
-        found: &found,
-        cpus: &cpus,
-        remote_memory: match (&rejection, found.decision.assignment()) {
-            (None, Some(assignment)) => remote_memory::of(opened.node.machine(), assignment),
-            _ => Vec::new(),
-        },
-        ignored: match rejection.is_none() && found.decision.is_admitted() {
-            true => sums.unlisted(&request),
-            false => Vec::new(),
-        },
-        not_simulated,
-        rejection: rejection.as_ref(),
-        as_pinfold: as_pinfold.as_ref(),
-    };
-    let check = |container: &ContainerCpus| {
-        let changed = exclusive_cpus::with_changes(&pod, &container.change);
-        let admission = ledger.clone().admit(&Arc::new(changed), &mut NoPreference);
-        Some(admission.ok()?.decision.is_admitted())
-    };
-    output::print_as(args.output, &answer, || {
-        node_text(
-            &name,
-            &answer,
-            &cpu_reasons::text(&cpus, output::width(), check),
-        )
+    let mut answer = question.answer(|| {
+        let started = opened.started_as_pinfold(&args.start, args.bound);
+        started.map(|started| started.ledger)
     })?;
-    Ok(match rejection.is_none() && found.decision.is_admitted() {
+    drop(activity);
+    if opened.start.is_directory() {
+        answer.not_simulated.push(NotSimulated::of_state_files());
+    }
+    output::print_as(args.output, &answer, || {
+        question.text(&answer, output::width())
+    })?;
+    Ok(match answer.is_admitted() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(REJECTED),
     })
@@ -165,16 +217,16 @@ pub(crate) fn compare(
 }
 
 /// The answer about a pod on one node as text.
-fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
+fn node_text(name: &str, answer: &NodeAnswer, cpu_reasons: &str) -> String {
     let mut all = String::new();
-    if let Some(rejection) = answer.rejection {
+    if let Some(rejection) = &answer.rejection {
         all.push_str(&rejection_text(name, rejection));
         if !answer.found.decision.is_admitted() {
             all.push_str("\nBound to this node all the same:\n\n");
         }
     }
     if answer.rejection.is_none() || !answer.found.decision.is_admitted() {
-        all.push_str(&text(name, answer.found));
+        all.push_str(&text(name, &answer.found));
     }
     all.push_str(&remote_memory::text(&answer.remote_memory, output::width()));
     all.push_str(cpu_reasons);
@@ -184,7 +236,7 @@ fn node_text(name: &str, answer: &NodeAnswer<'_>, cpu_reasons: &str) -> String {
         all.push_str(&paragraph("  ", line, 2, output::width()));
     }
     all.push_str(&admission::not_simulated_text(&answer.not_simulated));
-    all.extend(answer.as_pinfold.map(AsPinfold::text));
+    all.extend(answer.as_pinfold.as_ref().map(AsPinfold::text));
     all
 }
 

@@ -46,22 +46,60 @@ struct StepLine<'a> {
     assignment: Option<&'a Assignment>,
 }
 
-/// The result as JSON and YAML.
+/// The result as JSON and YAML, for terminals and for the page.
 #[derive(Serialize)]
-struct SimulationReport<'a> {
+pub(crate) struct SimulationReport<'a> {
     machine: &'a str,
     decider: String,
     policy: &'static str,
     scope: &'static str,
     counts: PodCounts,
     events: &'a [StepEvent],
-    usage: &'a [ResourceUsage],
-    occupancy: &'a Occupancy,
+    usage: Vec<ResourceUsage>,
+    occupancy: Occupancy,
     /// Fields of pods that kube-scheduler or the kubelet checks and the simulation does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_simulated: Vec<NotSimulated>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    as_pinfold: Option<&'a AsPinfold>,
+    as_pinfold: Option<AsPinfold>,
+}
+
+impl<'a> SimulationReport<'a> {
+    /// The report about a simulation of these steps, with the decisions in which `pinfold` differs.
+    pub(crate) fn of(
+        node: &'a SimulatedNode,
+        pinfold: Option<&SimulatedNode>,
+        plan: &SimulationPlan<'_>,
+        simulation: &'a Simulation,
+    ) -> Self {
+        Self {
+            machine: &node.name,
+            decider: node.decider.to_string(),
+            policy: node.rules.policy().name(),
+            scope: node.rules.scope().name(),
+            counts: simulation.counts,
+            events: &simulation.events,
+            usage: usage::of(&simulation.ledger),
+            occupancy: simulation.ledger.occupancy(),
+            not_simulated: not_simulated(plan, simulation),
+            as_pinfold: pinfold.and_then(|pinfold| plan.compare(simulation, pinfold)),
+        }
+    }
+
+    /// The machine with the pods after all steps as SVG. `machine` is its name if it has none of its own.
+    pub(crate) fn draw(&self, node: &SimulatedNode, machine: &str) -> String {
+        let layout = MachineLayout::new(node.machine(), &self.occupancy);
+        let title = match node.name.as_str() {
+            "" => machine,
+            name => name,
+        };
+        let caption = Caption {
+            title,
+            subtitle: &node.described(),
+            distances: None,
+        };
+        svg::draw(&layout, &self.occupancy, caption)
+    }
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
@@ -151,38 +189,12 @@ fn run_on(
         .rejected_at_start
         .iter()
         .for_each(|line| remark(line));
-    let as_pinfold = pinfold.and_then(|pinfold| plan.compare(&simulation, pinfold));
-    let usages = usage::of(&simulation.ledger);
-    let occupancy = simulation.ledger.occupancy();
-    let report = SimulationReport {
-        machine: &node.name,
-        decider: node.decider.to_string(),
-        policy: node.rules.policy().name(),
-        scope: node.rules.scope().name(),
-        counts: simulation.counts,
-        events: &simulation.events,
-        usage: &usages,
-        occupancy: &occupancy,
-        not_simulated: not_simulated(plan, &simulation),
-        as_pinfold: as_pinfold.as_ref(),
-    };
-    let layout = MachineLayout::new(node.machine(), &occupancy);
-    let draw = || {
-        let title = match node.name.as_str() {
-            "" => args.node.machine.machine.as_str(),
-            name => name,
-        };
-        let caption = Caption {
-            title,
-            subtitle: &node.described(),
-            distances: None,
-        };
-        svg::draw(&layout, &occupancy, caption)
-    };
+    let report = SimulationReport::of(node, pinfold, plan, &simulation);
+    let draw = || report.draw(node, &args.node.machine.machine);
     let as_text = || {
-        let mut text = text(node, &simulation, &occupancy, &usages);
+        let mut text = text(node, &simulation, &report.occupancy, &report.usage);
         text.push_str(&admission::not_simulated_text(&report.not_simulated));
-        if let Some(as_pinfold) = &as_pinfold {
+        if let Some(as_pinfold) = &report.as_pinfold {
             text.push_str(&as_pinfold.text());
         }
         text

@@ -17,6 +17,7 @@ mod pages;
 mod program;
 mod schema;
 mod schemas;
+mod serve;
 #[path = "../../../pinfold-agent/tests/api/server.rs"]
 #[allow(dead_code, reason = "shared with the tests of the API")]
 mod server;

@@ -30,8 +30,8 @@ const LISTED: usize = 10;
 
 /// The answers of all nodes as JSON and YAML.
 #[derive(Serialize)]
-struct ClusterExplanation<'a> {
-    pod: &'a str,
+pub(crate) struct ClusterExplanation {
+    pod: String,
     decider: String,
     /// The nodes that fit the pod, best first.
     fits: Vec<FittingNode>,
@@ -69,37 +69,66 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     if args.bound {
         nodes.bind_all(std::slice::from_mut(&mut pod))?;
     }
-    let ask = nodes.ask(&pod)?;
-    let excluded = nodes.excluded(&AdmissionRequest::of(&pod));
-    let fits = candidates(&mut nodes, &ask, &excluded);
-    let rejections = nodes.rejections(&ask, excluded);
-    let all_reject = fits.is_empty();
-    let explanation = ClusterExplanation {
-        pod: &pod.pod.name,
-        decider: nodes.reading.decider.to_string(),
-        changes: match fits.is_empty() {
-            true => find_changes(
-                &nodes.without_excluded(&AdmissionRequest::of(&pod)),
-                &nodes.reading,
-                &nodes.names,
-                &pod,
-            ),
-            false => Vec::new(),
-        },
-        as_pinfold: match nodes.reading.decider.is_kubelet() {
-            true => compare(&files, &running, &pod, fits.first()),
-            false => None,
-        },
-        fits,
-        pending: NodeReason::pending(&rejections).filter(|_| all_reject),
-        rejections: rejections::grouped(&rejections),
-        not_simulated: nodes.not_simulated(std::slice::from_ref(&pod)),
-    };
-    output::print_as(args.output, &explanation, || text(&nodes, &explanation))?;
-    Ok(match explanation.fits.is_empty() {
-        true => ExitCode::from(REJECTED),
-        false => ExitCode::SUCCESS,
+    let mut explanation = ClusterExplanation::of(&mut nodes, &pod)?;
+    if nodes.reading.decider.is_kubelet() {
+        explanation.as_pinfold = compare(&files, &running, &pod, explanation.fits.first());
+    }
+    output::print_as(args.output, &explanation, || {
+        text(&nodes, &explanation, output::width())
+    })?;
+    Ok(match explanation.is_admitted() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(REJECTED),
     })
+}
+
+impl ClusterExplanation {
+    /// The explanation and its text after other pods were placed. Nothing is printed.
+    pub(crate) fn quietly(
+        files: &ClusterFiles,
+        decider: Decider,
+        before: &[PodObject],
+        pod: &PodObject,
+        width: usize,
+    ) -> Result<(Self, String), Failure> {
+        let mut nodes = files.nodes_quietly(decider)?;
+        nodes.place_running(before)?;
+        let explanation = Self::of(&mut nodes, pod)?;
+        let text = text(&nodes, &explanation, width);
+        Ok((explanation, text))
+    }
+
+    /// Whether a node takes the pod.
+    pub(crate) fn is_admitted(&self) -> bool {
+        !self.fits.is_empty()
+    }
+
+    /// Asks all nodes about a pod, without a comparison.
+    fn of(nodes: &mut SimulatedCluster, pod: &PodObject) -> Result<Self, Failure> {
+        let ask = nodes.ask(pod)?;
+        let excluded = nodes.excluded(&AdmissionRequest::of(pod));
+        let fits = candidates(nodes, &ask, &excluded);
+        let rejections = nodes.rejections(&ask, excluded);
+        let all_reject = fits.is_empty();
+        Ok(Self {
+            pod: pod.pod.name.clone(),
+            decider: nodes.reading.decider.to_string(),
+            changes: match fits.is_empty() {
+                true => find_changes(
+                    &nodes.without_excluded(&AdmissionRequest::of(pod)),
+                    &nodes.reading,
+                    &nodes.names,
+                    pod,
+                ),
+                false => Vec::new(),
+            },
+            as_pinfold: None,
+            fits,
+            pending: NodeReason::pending(&rejections).filter(|_| all_reject),
+            rejections: rejections::grouped(&rejections),
+            not_simulated: nodes.not_simulated(std::slice::from_ref(pod)),
+        })
+    }
 }
 
 /// Compares the kubelets' best node with the one of Pinfold; `None` if Pinfold cannot decide about the cluster.
@@ -161,9 +190,8 @@ fn candidates(
     ranked.into_iter().map(candidate).collect()
 }
 
-fn text(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
+fn text(nodes: &SimulatedCluster, found: &ClusterExplanation, width: usize) -> String {
     let all = nodes.cluster.nodes().count();
-    let width = output::width();
     let fitting = match (found.fits.len(), all) {
         (0, 1) => "does not fit the only node".to_owned(),
         (0, _) => format!("fits none of {all} nodes"),
@@ -228,7 +256,7 @@ fn fit_table(nodes: &SimulatedCluster, fits: &[FittingNode]) -> String {
 }
 
 /// What is free on the NUMA nodes of the nodes that reject the pod.
-fn free_table(nodes: &SimulatedCluster, found: &ClusterExplanation<'_>) -> String {
+fn free_table(nodes: &SimulatedCluster, found: &ClusterExplanation) -> String {
     let mut table = Table::new([
         ("node", Align::Left),
         ("NUMA", Align::Right),

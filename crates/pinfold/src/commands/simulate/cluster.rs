@@ -7,6 +7,7 @@ use pinfold_cluster::{Cluster, ClusterNode};
 use pinfold_core::name::NodeName;
 use pinfold_core::occupancy::Occupancy;
 use pinfold_kube::cluster::DialectName;
+use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::PodObject;
 use serde::Serialize;
 
@@ -38,16 +39,58 @@ struct NodeReport {
 }
 
 #[derive(Serialize)]
-struct ClusterSimulationReport<'a> {
+pub(crate) struct ClusterSimulationReport {
     decider: String,
     counts: PodCounts,
-    events: &'a [ClusterStepEvent],
-    nodes: &'a [NodeReport],
+    events: Vec<ClusterStepEvent>,
+    nodes: Vec<NodeReport>,
     /// Fields of pods that kube-scheduler or the kubelet checks and the simulation does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_simulated: Vec<NotSimulated>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    as_pinfold: Option<&'a AsPinfold>,
+    as_pinfold: Option<AsPinfold>,
+}
+
+impl ClusterSimulationReport {
+    /// The pods placed one after the other on a cluster, and the nodes' pictures afterwards. Nothing is printed.
+    pub(crate) fn quietly(
+        files: &ClusterFiles,
+        decider: Decider,
+        pods: &mut [PodObject],
+        bound: bool,
+        read_steps: impl FnOnce(&[PodObject]) -> Result<Vec<SimulationStep>, Failure>,
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let mut nodes = files.nodes_quietly(decider)?;
+        if bound {
+            nodes.bind_all(pods)?;
+        }
+        let steps = read_steps(pods)?;
+        let simulation = ClusterSimulation::new(&nodes, pods)?;
+        let simulation = simulation.take(&mut nodes, &steps, 1, usize::MAX, || {})?;
+        let (events, counts) = (simulation.events, simulation.counts);
+        let views = nodes.cluster.nodes();
+        let views = views.filter_map(|(name, _)| Some((name, nodes.node_view(name)?)));
+        let drawn = views.map(|(name, view)| pictures::picture(name, &view));
+        let drawn = drawn.collect();
+        Ok((Self::of(&nodes, pods, events, counts, None), drawn))
+    }
+
+    fn of(
+        nodes: &SimulatedCluster,
+        pods: &[PodObject],
+        events: Vec<ClusterStepEvent>,
+        counts: PodCounts,
+        as_pinfold: Option<AsPinfold>,
+    ) -> Self {
+        Self {
+            decider: nodes.reading.decider.to_string(),
+            counts,
+            events,
+            nodes: reports(nodes),
+            not_simulated: nodes.not_simulated(pods),
+            as_pinfold,
+        }
+    }
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
@@ -86,15 +129,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
         true => compare(&files, &running, &pods, &steps, args.repeat, &events),
         false => None,
     };
-    let reports = reports(&nodes);
-    let report = ClusterSimulationReport {
-        decider: nodes.reading.decider.to_string(),
-        counts,
-        events: &events,
-        nodes: &reports,
-        not_simulated: nodes.not_simulated(&pods),
-        as_pinfold: as_pinfold.as_ref(),
-    };
+    let report = ClusterSimulationReport::of(&nodes, &pods, events, counts, as_pinfold);
     match args.output {
         SimulateFormat::Svg => pictures::print(&nodes)?,
         format => {

@@ -21,7 +21,8 @@ pub(super) fn draw(nodes: &SimulatedCluster, file: &Path) -> Result<(), Failure>
     Ok(())
 }
 
-fn picture(name: &NodeName, view: &NodeView) -> String {
+/// The picture of one node.
+pub(super) fn picture(name: &NodeName, view: &NodeView) -> String {
     let layout = MachineLayout::new(&view.machine, &view.occupancy);
     let caption = Caption {
         title: name.as_str(),

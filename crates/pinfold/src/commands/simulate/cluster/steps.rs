@@ -21,7 +21,7 @@ use crate::simulation::{PodCounts, SimulationStep};
 
 /// The result of one step.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct ClusterStepEvent {
+pub(crate) struct ClusterStepEvent {
     pub(super) step: &'static str,
     pub(super) pod: String,
     #[serde(skip_serializing_if = "Option::is_none")]

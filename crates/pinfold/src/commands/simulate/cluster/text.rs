@@ -23,7 +23,7 @@ use crate::simulation::PodCounts;
 const DRAWN: usize = 8;
 
 /// The steps, the nodes with their pods, and the pods of each node.
-pub(super) fn text(nodes: &SimulatedCluster, report: &ClusterSimulationReport<'_>) -> String {
+pub(super) fn text(nodes: &SimulatedCluster, report: &ClusterSimulationReport) -> String {
     let number = nodes.cluster.nodes().count();
     let head = format!("{}, {}", count(number, "node", "nodes"), nodes.described());
     let mut text = paragraph("", &head, 2, output::width());
@@ -51,13 +51,13 @@ pub(super) fn text(nodes: &SimulatedCluster, report: &ClusterSimulationReport<'_
         let _ = writeln!(text, "\n... {rest} (-o json lists all, --svg draws all)");
     }
     if number > 1 {
-        let _ = write!(text, "\n{}", table(report.nodes));
+        let _ = write!(text, "\n{}", table(&report.nodes));
     }
     let PodCounts { admitted, rejected } = report.counts;
     let pods = count(admitted, "pod", "pods");
     let _ = writeln!(text, "\n{pods} placed, {} rejected", grouped(rejected));
     text.push_str(&admission::not_simulated_text(&report.not_simulated));
-    text.extend(report.as_pinfold.map(AsPinfold::text));
+    text.extend(report.as_pinfold.as_ref().map(AsPinfold::text));
     text
 }
 
@@ -82,9 +82,9 @@ fn zones(nodes: &SimulatedCluster, name: &NodeName) -> String {
 }
 
 /// One line per step, with the letter of the pod in the picture of its node.
-fn events(report: &ClusterSimulationReport<'_>) -> String {
+fn events(report: &ClusterSimulationReport) -> String {
     let mut signs = BTreeMap::new();
-    for node in report.nodes {
+    for node in &report.nodes {
         let holders = node.occupancy.iter().flat_map(|node| &node.holders);
         for (index, holder) in holders.enumerate() {
             signs.insert(holder.name.as_str(), palette::sign(index));

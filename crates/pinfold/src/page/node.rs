@@ -1,0 +1,323 @@
+//! [`JournalNode`] and [`AgentNode`]: one node at any moment of its journal.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pinfold_agent_api::{AgentStatus, JournalPage};
+use pinfold_core::decision::Assignment;
+use pinfold_core::ledger::Ledger;
+use pinfold_core::machine::Machine;
+use pinfold_core::occupancy::Occupancy;
+use pinfold_journal::{JournalEntry, JournalEvent};
+use pinfold_page::{ApiRequest, ApiResponse, PageApi};
+use pinfold_render::layout::MachineLayout;
+use pinfold_render::svg::{self, Caption};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::timeline::{Moment, Timeline, pod_of};
+use crate::agent_client::{AgentClient, RequestError};
+use crate::exit::Failure;
+use crate::{input, journal_replay, node};
+
+/// The shortest time between two requests to the agent.
+const REFRESH: Duration = Duration::from_millis(250);
+/// The most entries that are kept of an agent; its journal has no more.
+const MOST_ENTRIES: usize = 100_000;
+/// The most pages of entries that are read at a time.
+const MOST_PAGES: usize = 400;
+
+/// What is known of a node.
+struct NodeRecord {
+    name: String,
+    machine: Machine,
+    /// The occupancy now.
+    now: Occupancy,
+    entries: Vec<JournalEntry>,
+    timeline: Timeline,
+    /// The agent's status; none for a journal.
+    status: Option<AgentStatus>,
+}
+
+impl NodeRecord {
+    fn answer(&self, request: &ApiRequest<'_>) -> ApiResponse {
+        let number = |name| {
+            request
+                .parameter(name)
+                .and_then(|text| text.parse::<u64>().ok())
+        };
+        match request.path {
+            "info" => ApiResponse::json(&json!({
+                "mode": "node",
+                "version": env!("CARGO_PKG_VERSION"),
+                "picture_style": svg::style_sheet(),
+                "node": self.name,
+                "live": self.status.is_some(),
+                "lanes": lanes(&self.machine),
+            })),
+            "timeline" => ApiResponse::json(&self.timeline.after(number("after").unwrap_or(0))),
+            "node" => ApiResponse::json(&self.at(number("entry"))),
+            "entry" => match number("number").and_then(|number| self.entry(number)) {
+                Some(entry) => ApiResponse::json(entry),
+                None => ApiResponse::error(404, "the journal has no such entry any more"),
+            },
+            _ => ApiResponse::not_found(),
+        }
+    }
+
+    fn entry(&self, number: u64) -> Option<&JournalEntry> {
+        let found = self
+            .entries
+            .binary_search_by_key(&number, |entry| entry.number);
+        found.ok().and_then(|index| self.entries.get(index))
+    }
+
+    /// The picture after an entry, or now.
+    fn at(&self, entry: Option<u64>) -> Value {
+        let past = entry.map(|entry| self.timeline.occupancy(entry, &self.machine, &self.now));
+        let occupancy = past.as_ref().unwrap_or(&self.now);
+        let subtitle = match (entry, &self.status) {
+            (Some(entry), _) => format!("after journal entry {entry}"),
+            (None, Some(status)) => format!(
+                "now, mode {}, topology {} per {}",
+                status.mode, status.topology_policy, status.topology_scope
+            ),
+            (None, None) => "after the last journal entry".to_owned(),
+        };
+        let caption = Caption {
+            title: &self.name,
+            subtitle: &subtitle,
+            distances: None,
+        };
+        let layout = MachineLayout::new(&self.machine, occupancy);
+        json!({
+            "picture": svg::draw(&layout, occupancy, caption),
+            "occupancy": occupancy,
+            "status": self.status.as_ref().map(|status| json!({
+                "mode": status.mode,
+                "problems": status.problems,
+                "runtime_connected": status.runtime_connected,
+                "generation": status.generation,
+            })),
+        })
+    }
+}
+
+/// The CPUs in the order of lanes, each with its NUMA node, L3 cache and core.
+fn lanes(machine: &Machine) -> Vec<Value> {
+    let empty = Occupancy::default();
+    let layout = MachineLayout::new(machine, &empty);
+    let mut lanes = Vec::new();
+    for node in &layout.nodes {
+        for (index, cache) in node.caches.iter().enumerate() {
+            let cache_id = cache.id.map_or(index, |id| id as usize);
+            for core in &cache.cores {
+                for cpu in &core.cpus {
+                    lanes.push(json!([cpu.id, node.id, cache_id, core.id]));
+                }
+            }
+        }
+    }
+    lanes
+}
+
+/// The node of a journal file.
+pub(crate) struct JournalNode(NodeRecord);
+
+impl JournalNode {
+    /// Reads a journal once.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let history = journal_replay::history(path)?;
+        let bad = |error: &dyn std::fmt::Display| {
+            Failure::BadInput(format!("{}: {error}", path.display()))
+        };
+        let mut ledger = history.ledger(path).map_err(|error| bad(&error))?;
+        let (machine, now) = (ledger.rules().machine().clone(), ledger.occupancy());
+        let mut first = history.entries.len();
+        for (index, entry) in history.entries.iter().enumerate().rev() {
+            let undone = entry.change.as_ref().map(|change| ledger.undo(change));
+            if undone.is_some_and(|undone| undone.is_err()) {
+                break;
+            }
+            first = index;
+        }
+        let mut timeline = Timeline::default();
+        let (before, entries) = history.entries.split_at(first);
+        before.iter().for_each(|entry| timeline.mark(entry));
+        let begin = before.last().or(entries.first()).map(Moment::of);
+        let begin = begin.map(|begin| Moment {
+            entry: begin.entry.saturating_sub(u64::from(before.is_empty())),
+            ..begin
+        });
+        all(&mut timeline, &ledger, begin.unwrap_or_default());
+        for entry in entries {
+            timeline.mark(entry);
+            if let Some(change) = &entry.change {
+                ledger.apply(change).map_err(|error| bad(&error))?;
+            }
+            let at = Moment::of(entry);
+            match (&entry.event, pod_of(&entry.event)) {
+                (JournalEvent::Rejected(_), _) => {}
+                (_, Some(uid)) => {
+                    timeline.set(uid, &entry.pod_name, at, ledger.assignment(uid));
+                }
+                (_, None) => all(&mut timeline, &ledger, at),
+            }
+        }
+        Ok(Self(NodeRecord {
+            name: path.display().to_string(),
+            machine: Machine::clone(&machine),
+            now,
+            entries: history.entries,
+            timeline,
+            status: None,
+        }))
+    }
+}
+
+/// Records what every pod of a ledger holds.
+fn all(timeline: &mut Timeline, ledger: &Ledger, at: Moment) {
+    for uid in timeline.holders() {
+        if ledger.assignment(&uid).is_none() {
+            timeline.set(&uid, "", at, None);
+        }
+    }
+    for admitted in ledger.admitted_pods() {
+        let uid = &admitted.pod.uid;
+        timeline.set(uid, &admitted.pod.name, at, ledger.assignment(uid));
+    }
+}
+
+impl PageApi for JournalNode {
+    fn answer(&self, request: &ApiRequest<'_>) -> ApiResponse {
+        self.0.answer(request)
+    }
+}
+
+/// The node of a running agent.
+pub(crate) struct AgentNode {
+    agent: AgentClient,
+    record: Mutex<AgentRecord>,
+}
+
+struct AgentRecord {
+    node: NodeRecord,
+    /// Counts changes.
+    generation: u64,
+    refreshed: Instant,
+    /// Why the agent does not answer.
+    failure: Option<String>,
+}
+
+impl AgentNode {
+    /// Asks the agent once, and reads the machine, which is this one.
+    pub(crate) fn open(agent: AgentClient) -> Result<Self, Failure> {
+        let status: AgentStatus = agent.get("/v1/status")?;
+        let machine = node::kubelet_machine(&input::hardware("this")?)?;
+        let mut record = AgentRecord {
+            node: NodeRecord {
+                name: status.node.clone(),
+                machine,
+                now: status.occupancy.clone(),
+                entries: Vec::new(),
+                timeline: Timeline::default(),
+                status: Some(status),
+            },
+            generation: 1,
+            refreshed: Instant::now(),
+            failure: None,
+        };
+        record.read_entries(&agent)?;
+        Ok(Self {
+            agent,
+            record: Mutex::new(record),
+        })
+    }
+
+    /// The record, asked for again if it is old.
+    fn fresh<T>(&self, read: impl FnOnce(&AgentRecord) -> T) -> T {
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        if record.refreshed.elapsed() >= REFRESH {
+            record.refresh(&self.agent);
+            record.refreshed = Instant::now();
+        }
+        read(&record)
+    }
+}
+
+impl AgentRecord {
+    fn refresh(&mut self, agent: &AgentClient) {
+        let failure = match self.read(agent) {
+            Ok(changed) => {
+                self.generation += u64::from(changed);
+                None
+            }
+            Err(error) => Some(Failure::from(error).to_string()),
+        };
+        self.generation += u64::from(failure != self.failure);
+        self.failure = failure;
+    }
+
+    /// Reads what is new; false if nothing is.
+    fn read(&mut self, agent: &AgentClient) -> Result<bool, RequestError> {
+        let status: AgentStatus = agent.get("/v1/status")?;
+        let known = self.node.status.as_ref();
+        let same = known == Some(&status);
+        if same {
+            return Ok(false);
+        }
+        self.read_entries(agent)?;
+        self.node.now.clone_from(&status.occupancy);
+        self.node.status = Some(status);
+        Ok(true)
+    }
+
+    fn read_entries(&mut self, agent: &AgentClient) -> Result<(), RequestError> {
+        for _ in 0..MOST_PAGES {
+            let node = &mut self.node;
+            let last = node.entries.last().map_or(0, |entry| entry.number);
+            let page: JournalPage = agent.get(&format!("/v1/journal?after={last}"))?;
+            if page.entries.is_empty() {
+                break;
+            }
+            for entry in page.entries {
+                node.timeline.mark(&entry);
+                follow(&mut node.timeline, &entry);
+                node.entries.push(entry);
+            }
+            if node.entries.len() > MOST_ENTRIES {
+                node.entries.drain(..MOST_ENTRIES / 10);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an entry of an agent says about its pod, from its decision.
+fn follow(timeline: &mut Timeline, entry: &JournalEntry) {
+    let at = Moment::of(entry);
+    match &entry.event {
+        JournalEvent::Admitted(uid) => {
+            let decision = entry.decision.as_ref();
+            let admitted = decision.and_then(|decision| decision.pointer("/result/admitted"));
+            let held = admitted.and_then(|held| Assignment::deserialize(held).ok());
+            timeline.set(uid, &entry.pod_name, at, held);
+        }
+        JournalEvent::Released(uid) => timeline.set(uid, &entry.pod_name, at, None),
+        _ => {}
+    }
+}
+
+impl PageApi for AgentNode {
+    fn answer(&self, request: &ApiRequest<'_>) -> ApiResponse {
+        self.fresh(|record| match &record.failure {
+            Some(failure) if request.path != "info" => ApiResponse::error(502, failure),
+            _ => record.node.answer(request),
+        })
+    }
+
+    fn generation(&self) -> Option<u64> {
+        Some(self.fresh(|record| record.generation))
+    }
+}

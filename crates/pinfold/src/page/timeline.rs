@@ -1,0 +1,247 @@
+//! [`Timeline`]: which container held what from which journal entry to which, and a mark for every entry.
+
+use std::collections::BTreeMap;
+
+use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::decision::{Assignment, ContainerAssignment};
+use pinfold_core::machine::Machine;
+use pinfold_core::name::PodUid;
+use pinfold_core::occupancy::{DeviceUse, HeldMemory, Holder, MemoryRow, Occupancy};
+use pinfold_journal::{JournalEntry, JournalEvent};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The spans and marks of a journal.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    pods: Vec<String>,
+    marks: Vec<Mark>,
+    spans: Vec<Span>,
+    /// The open spans of each pod that holds something, and its index in `pods`.
+    open: BTreeMap<PodUid, (usize, Vec<usize>)>,
+}
+
+/// One entry: its number, the time in milliseconds, the event, and the pod if there is one.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Mark(u64, i64, u8, Option<usize>);
+
+/// A moment: the number of an entry and its time in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moment {
+    pub(super) entry: u64,
+    pub(super) time: i64,
+}
+
+/// What one container held without a change.
+#[derive(Debug)]
+struct Span {
+    pod: usize,
+    held: ContainerAssignment,
+    from: Moment,
+    to: Option<Moment>,
+}
+
+/// The names of the events, by the numbers in marks.
+pub(super) const EVENTS: [&str; 8] = [
+    "admitted", "rejected", "started", "pinned", "released", "devices", "settings", "limited",
+];
+
+impl Moment {
+    pub(super) fn of(entry: &JournalEntry) -> Self {
+        Self {
+            entry: entry.number,
+            time: entry.time.as_millisecond(),
+        }
+    }
+}
+
+impl Timeline {
+    /// Records an entry.
+    pub(super) fn mark(&mut self, entry: &JournalEntry) {
+        let event = match &entry.event {
+            JournalEvent::Admitted(_) => 0,
+            JournalEvent::Rejected(_) => 1,
+            JournalEvent::ContainerStarted(..) => 2,
+            JournalEvent::Pinned(..) => 3,
+            JournalEvent::Released(_) => 4,
+            JournalEvent::DevicesChanged(_) => 5,
+            JournalEvent::RulesChanged => 6,
+            JournalEvent::BestEffortLimited => 7,
+        };
+        let known = pod_of(&entry.event).and_then(|uid| self.open.get(uid));
+        let pod = match (known, entry.pod_name.as_str()) {
+            (Some((pod, _)), _) => Some(*pod),
+            (None, "") => None,
+            (None, name) => Some(self.pod(name)),
+        };
+        let at = Moment::of(entry);
+        self.marks.push(Mark(at.entry, at.time, event, pod));
+    }
+
+    fn pod(&mut self, name: &str) -> usize {
+        if self.pods.last().is_none_or(|last| last != name) {
+            self.pods.push(name.to_owned());
+        }
+        self.pods.len() - 1
+    }
+
+    /// What a pod holds from a moment on; `None` if nothing any more.
+    pub(super) fn set(&mut self, uid: &PodUid, name: &str, at: Moment, held: Option<Assignment>) {
+        let (pod, before) = self.open.remove(uid).unwrap_or((usize::MAX, Vec::new()));
+        let mut containers = held.map_or_else(Vec::new, |held| held.containers);
+        let mut kept = Vec::new();
+        for index in before {
+            let Some(span) = self.spans.get_mut(index) else {
+                continue;
+            };
+            match containers.iter().position(|one| *one == span.held) {
+                Some(same) => {
+                    containers.swap_remove(same);
+                    kept.push(index);
+                }
+                None => span.to = Some(at),
+            }
+        }
+        if containers.is_empty() && kept.is_empty() {
+            return;
+        }
+        let pod = match pod {
+            usize::MAX => self.pod(name),
+            known => known,
+        };
+        for held in containers {
+            kept.push(self.spans.len());
+            self.spans.push(Span {
+                pod,
+                held,
+                from: at,
+                to: None,
+            });
+        }
+        self.open.insert(uid.clone(), (pod, kept));
+    }
+
+    /// The uids of the pods that hold something now.
+    pub(super) fn holders(&self) -> Vec<PodUid> {
+        self.open.keys().cloned().collect()
+    }
+
+    /// Marks after an entry, and the spans that began or ended after it, each behind its index.
+    pub(super) fn after(&self, entry: u64) -> Value {
+        let first = self.marks.partition_point(|mark| mark.0 <= entry);
+        let changed = |span: &Span| {
+            entry == 0 || span.from.entry > entry || span.to.is_some_and(|to| to.entry > entry)
+        };
+        let spans = self.spans.iter().enumerate();
+        let spans = spans
+            .filter(|(_, span)| changed(span))
+            .map(|(index, span)| {
+                let cpus = span.held.cpus.as_ref().map(CpuSet::to_string);
+                let (from, to) = (span.from, span.to.map(|to| to.time));
+                json!([
+                    index,
+                    span.pod,
+                    span.held.name,
+                    cpus,
+                    from.time,
+                    to,
+                    from.entry
+                ])
+            });
+        json!({
+            "events": EVENTS,
+            "pods": self.pods,
+            "entries": self.marks.get(first..).unwrap_or_default(),
+            "spans": spans.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The occupancy after an entry. What no entry changes is as in `base`.
+    pub(super) fn occupancy(&self, entry: u64, machine: &Machine, base: &Occupancy) -> Occupancy {
+        let is_there =
+            |span: &&Span| span.from.entry <= entry && span.to.is_none_or(|to| to.entry > entry);
+        let mut by_pod: BTreeMap<usize, Holder> = BTreeMap::new();
+        let mut devices: Vec<DeviceUse> = base.devices.clone();
+        let mut holder_of_device = BTreeMap::new();
+        for span in self.spans.iter().filter(is_there) {
+            let holder = by_pod.entry(span.pod).or_default();
+            holder
+                .name
+                .clone_from(self.pods.get(span.pod).unwrap_or(&String::new()));
+            if let Some(cpus) = &span.held.cpus {
+                holder.cpus |= cpus;
+            }
+            for block in span
+                .held
+                .memory
+                .iter()
+                .flatten()
+                .filter(|block| block.size > 0)
+            {
+                holder.memory.push(HeldMemory {
+                    nodes: block.nodes,
+                    resource: block.resource.clone(),
+                    bytes: block.size,
+                });
+            }
+            for (resource, ids) in &span.held.devices {
+                for id in ids {
+                    holder_of_device.insert((resource.clone(), id.to_string()), span.pod);
+                }
+            }
+        }
+        let (exclusive, shared_only): (Vec<_>, Vec<_>) =
+            by_pod.into_iter().partition(|(pod, holder)| {
+                let has_devices = holder_of_device.values().any(|owner| owner == pod);
+                !holder.cpus.is_empty() || !holder.memory.is_empty() || has_devices
+            });
+        let order: Vec<usize> = exclusive.iter().map(|(pod, _)| *pod).collect();
+        let holders: Vec<Holder> = exclusive.into_iter().map(|(_, holder)| holder).collect();
+        let mut shared = machine.online().clone();
+        holders
+            .iter()
+            .for_each(|holder| shared = &shared - &holder.cpus);
+        for device in &mut devices {
+            let owner = holder_of_device.get(&(device.resource.clone(), device.id.clone()));
+            device.holder = owner.and_then(|pod| order.iter().position(|own| own == pod));
+        }
+        Occupancy {
+            memory: base
+                .memory
+                .iter()
+                .map(|row| free_memory(row, &holders))
+                .collect(),
+            shared_only_pods: shared_only.len(),
+            reserved: base.reserved.clone(),
+            shared,
+            devices,
+            holders,
+        }
+    }
+}
+
+/// A row of memory with what these pods leave of it. A block of several NUMA nodes counts in equal parts.
+fn free_memory(row: &MemoryRow, holders: &[Holder]) -> MemoryRow {
+    let blocks = holders.iter().flat_map(|holder| &holder.memory);
+    let here = blocks.filter(|held| held.resource == row.resource && held.nodes.contains(row.node));
+    let held = here.map(|held| held.bytes / (held.nodes.len() as u64).max(1));
+    let held = held.fold(0, u64::saturating_add);
+    MemoryRow {
+        free: row.allocatable.saturating_sub(held),
+        ..row.clone()
+    }
+}
+
+/// The pod of an event.
+pub(super) fn pod_of(event: &JournalEvent) -> Option<&PodUid> {
+    match event {
+        JournalEvent::Admitted(uid)
+        | JournalEvent::Rejected(uid)
+        | JournalEvent::Released(uid)
+        | JournalEvent::ContainerStarted(uid, _)
+        | JournalEvent::Pinned(uid, _) => Some(uid),
+        JournalEvent::DevicesChanged(_)
+        | JournalEvent::RulesChanged
+        | JournalEvent::BestEffortLimited => None,
+    }
+}
