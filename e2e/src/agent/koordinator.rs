@@ -154,7 +154,7 @@ impl<'a> Node<'a> {
         let mut setup = stage.setup(&folder, &rules::kubelet("none", "container"));
         setup.dialect = "koordinator";
         // What best-effort pods have depends on the classes alone here, not on the load of the machine.
-        setup.more.push_str("koordinator: {suppression: off}\n");
+        setup.more.push_str("\nkoordinator: {suppression: off}");
         Ok(Self {
             agent: stage.agent(&setup, &folder)?,
             stage,

@@ -402,7 +402,7 @@ fn follow(service: &Service, node: &NodeCache) {
     loop {
         let (change, seen) = node.wait_for_change(last);
         last = change;
-        service.apply_node(seen);
+        service.apply_node(&seen);
     }
 }
 

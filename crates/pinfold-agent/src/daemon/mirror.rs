@@ -123,7 +123,7 @@ pub(super) fn run(
                 let publisher = link.publisher();
                 match &annotations {
                     Some(node) => {
-                        publisher.publish(report(picture, &name, config, node, generation))
+                        publisher.publish(report(picture, &name, config, node, generation));
                     }
                     None => publisher.hold_back(),
                 }

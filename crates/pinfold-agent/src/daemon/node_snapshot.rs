@@ -12,14 +12,13 @@ use pinfold_core::node_set::NodeSet;
 use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
 use pinfold_kube::cluster::DialectName;
-use pinfold_kube::koordinator::{
-    self, CpuManagerInfo, NodeAnnotations, PodCpuAllocation, ReportAnnotations,
-};
+use pinfold_kube::koordinator::{self, CpuManagerInfo, PodCpuAllocation, ReportAnnotations};
 use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::PublishedNodeState;
 use pinfold_kube::pod_fingerprint::ExclusiveKinds;
 use pinfold_kube::volcano::{self, ContainerAllocation, PodAllocation};
 
+use super::own_node::OwnNode;
 use crate::config::{AgentConfig, NodeDialect, PublishedObject};
 use crate::kubernetes::{CustomResource, CustomResourceReport, PodSetFingerprint};
 use pinfold_journal::{JournalPodRecord, PodOrigin};
@@ -33,8 +32,8 @@ pub(super) struct NodeSnapshot {
     pub(super) pools: Option<Pools>,
     /// CPU manager policy in the kubelet's `cpu_manager_state`.
     pub(super) kubelet_policy: Option<String>,
-    /// Koordinator's annotations of the Node object.
-    pub(super) node_annotations: NodeAnnotations,
+    /// The Node object.
+    pub(super) own_node: OwnNode,
 }
 
 /// Splits a pod name of the ledger: `namespace/name`, or `namespace/name/container` for a container that was admitted
@@ -187,7 +186,7 @@ impl NodeSnapshot {
         let rules = self.ledger.rules();
         let reserved = rules.reserved_cpus();
         let mut facts = ReportAnnotations::of(rules.machine(), rules.settings(), reserved.clone());
-        facts.copy_node(&self.node_annotations, rules);
+        facts.copy_node(&self.own_node.node.settings.annotations, rules);
         if config.takeover.disable_query_kubelet_config {
             facts.cpu_manager = CpuManagerInfo::default();
         } else {
@@ -301,7 +300,7 @@ mod tests {
             generation: 1,
             pools: None,
             kubelet_policy: None,
-            node_annotations: NodeAnnotations::default(),
+            own_node: OwnNode::default(),
         }
     }
 

@@ -4,12 +4,16 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::node_snapshot::NodeSnapshot;
+use super::service::Service;
 use crate::config::{AgentConfig, NodeDialect};
-use crate::kubernetes::{NodeCache, WatchedNode};
+use crate::kubernetes::{CustomResourceReport, NodeCache, WatchedNode};
+use crate::runtime::lock;
 
 /// Name of the file in the state directory.
 const FILE: &str = "node.json";
@@ -37,6 +41,7 @@ impl OwnNode {
         let decides = config.dialect == NodeDialect::Koordinator;
         if decides && cache.wait(FIRST_ANSWER) {
             let node = cache.get().unwrap_or_default();
+            Self::keep(&config.state_directory, &node);
             return Self {
                 node,
                 is_current: true,
@@ -72,6 +77,41 @@ impl OwnNode {
         if let Err(error) = pinfold_files::replace(&path, node.json.as_bytes()) {
             tracing::warn!(path = %path.display(), %error, "keeping the Node for the next start failed");
         }
+    }
+}
+
+impl Service {
+    /// The Node, as far as it is applied.
+    pub(super) fn own_node(&self) -> MutexGuard<'_, OwnNode> {
+        let known = self.own_node.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The report of the node; `None` while it would lack what the Node object reserves, because the API server has not
+    /// answered yet.
+    pub(super) fn report(&self, snapshot: &NodeSnapshot) -> Option<CustomResourceReport> {
+        let is_complete = self.cluster.is_none() || snapshot.own_node.is_current;
+        is_complete.then(|| snapshot.report(&self.name, &self.config))
+    }
+
+    /// Applies the labels and annotations of the Node object, and has the node reported.
+    pub(super) fn apply_node(&self, seen: &WatchedNode) {
+        for warning in &seen.warnings {
+            tracing::warn!(%warning, "label or annotation of the Node");
+        }
+        let (updates, is_new) = {
+            let mut node = lock(&self.node);
+            let updates = node.set_node_settings(&seen.settings);
+            let mut known = self.own_node();
+            known.is_current = true;
+            let before = std::mem::replace(&mut known.node, seen.clone());
+            (updates, before.json != seen.json)
+        };
+        if is_new {
+            tracing::info!("labels and annotations of the Node applied");
+            OwnNode::keep(&self.config.state_directory, seen);
+        }
+        self.publish_updates(updates);
     }
 }
 
@@ -111,6 +151,18 @@ mod tests {
         let found = start("worker-1");
         assert_eq!((found.node, found.is_current), (node, false));
         assert_eq!(start("worker-2").node, WatchedNode::default());
+        let served = NodeCache::default();
+        served.set(start("worker-1").node);
+        let koordinator = AgentConfig {
+            dialect: NodeDialect::Koordinator,
+            state_directory: folder.path().join("first"),
+            ..config.clone()
+        };
+        std::fs::create_dir(&koordinator.state_directory).expect("a folder");
+        let found = OwnNode::at_start(&koordinator, "worker-1", Some(&served));
+        assert!(found.is_current);
+        let kept = read(&koordinator.state_directory, "worker-1");
+        assert_eq!(kept, Some(found.node), "kept from the first start on");
         for damaged in [
             "",
             "{",

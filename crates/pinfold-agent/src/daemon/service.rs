@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nri::Handle;
 use pinfold_cgroup::{GroupPath, Hierarchy};
@@ -32,7 +32,7 @@ use crate::http::{
     HostMount, JournalPage, PinResult, PinTarget, PodReport, RulesChangeReport, TakeoverStatus,
 };
 use crate::journaled_ledger::{JournaledLedgerError, RulesChange};
-use crate::kubernetes::{CustomResourceReport, OtherWriters, Publisher, Readiness, WatchedNode};
+use crate::kubernetes::{OtherWriters, Publisher, Readiness};
 use crate::metrics::{Metrics, catalogue};
 use crate::node::{self, AdmitError, ManagedNode, Update};
 use crate::runtime::{Telemetry, lock, record_late_changes};
@@ -117,40 +117,8 @@ impl Service {
             records: node.journaled().records().clone(),
             generation: node.journaled().generation(),
             kubelet_policy: self.kubelet_policy(),
-            node_annotations: self.own_node().node.settings.annotations.clone(),
+            own_node: self.own_node().clone(),
         }
-    }
-
-    fn own_node(&self) -> MutexGuard<'_, OwnNode> {
-        let known = self.own_node.lock();
-        known.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The report of the node; `None` while it would lack what the Node object reserves, because the API server has not
-    /// answered yet.
-    pub(super) fn report(&self, snapshot: &NodeSnapshot) -> Option<CustomResourceReport> {
-        let is_complete = self.cluster.is_none() || self.own_node().is_current;
-        is_complete.then(|| snapshot.report(&self.name, &self.config))
-    }
-
-    /// Applies the labels and annotations of the Node object, and has the node reported.
-    pub(super) fn apply_node(&self, seen: WatchedNode) {
-        for warning in &seen.warnings {
-            tracing::warn!(%warning, "label or annotation of the Node");
-        }
-        let (updates, is_new) = {
-            let mut node = lock(&self.node);
-            let updates = node.set_node_settings(&seen.settings);
-            let mut known = self.own_node();
-            known.is_current = true;
-            let before = std::mem::replace(&mut known.node, seen.clone());
-            (updates, before.json != seen.json)
-        };
-        if is_new {
-            tracing::info!("labels and annotations of the Node applied");
-            OwnNode::keep(&self.config.state_directory, &seen);
-        }
-        self.publish_updates(updates);
     }
 
     /// CPU manager policy in the kubelet's `cpu_manager_state` at the last check.

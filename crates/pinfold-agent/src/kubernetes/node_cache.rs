@@ -114,7 +114,7 @@ impl NodeCache {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, node: WatchedNode) {
+    pub(crate) fn set(&self, node: WatchedNode) {
         let mut state = self.state();
         if state.node.as_ref() == Some(&node) {
             return;
@@ -215,8 +215,8 @@ mod tests {
         });
         let read = WatchedNode::read(&node).expect("a Node");
         assert_eq!(read.settings.annotations.reservation.cpus.to_string(), "2");
-        let numa = read.settings.policies.numa.as_ref();
-        assert_eq!(numa.map(|policy| policy.as_str()), Some("Restricted"));
+        let numa = read.settings.policies.numa.as_ref().expect("a policy");
+        assert_eq!(numa.as_str(), "Restricted");
         let old = "numa-topology-alignment-policy";
         assert!(read.warnings[0].contains(old), "{:?}", read.warnings);
         for left_out in ["hostname", "other", "uid", "images"] {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::amounts::{Amounts, MILLI, NodeAmounts};
+use super::amounts::{Amounts, ByNode, MILLI, NodeAmounts};
 use super::cpu_topology::KoordinatorTopology;
 use super::held_cpus::HeldCpus;
 use super::ledger::{Allocation, KoordinatorLedger};
@@ -89,6 +89,8 @@ pub struct Allocator<'a> {
     rows: SmallVec<[ResourceRow<'a>; 4]>,
     /// Whether the pod fits every set of NUMA nodes with large enough totals.
     totals_decide: bool,
+    /// The shared pool of each NUMA node, and the CPU that those of the pod's NUMA nodes must have together, in milli-CPUs.
+    pools: Option<(ByNode, i64)>,
     fidelity: Fidelity,
 }
 
@@ -111,6 +113,7 @@ impl<'a> Allocator<'a> {
             free: SmallVec::new(),
             rows: SmallVec::new(),
             totals_decide: false,
+            pools: None,
             fidelity,
         };
         if let Some(topology) = node.topology {
@@ -124,6 +127,18 @@ impl<'a> Allocator<'a> {
         allocator.rows = distribute::rows(&allocator);
         allocator.totals_decide = allocator.totals_decide();
         allocator
+    }
+
+    /// The same for a pod that only fits NUMA nodes whose shared pools have this much CPU together, in milli-CPUs.
+    #[must_use]
+    pub(super) fn needing_pools(mut self, sizes: ByNode, milli: i64) -> Self {
+        self.pools = Some((sizes, milli));
+        self
+    }
+
+    fn pools_suffice(&self, nodes: NodeSet) -> bool {
+        let pools = self.pools.as_ref();
+        pools.is_none_or(|(sizes, milli)| sizes.sum(nodes) >= *milli)
     }
 
     /// The allocatable amounts of each NUMA node.
@@ -231,7 +246,7 @@ impl<'a> Allocator<'a> {
         else {
             return self.allocate(Some(nodes)).is_ok();
         };
-        if self.node.zones.is_empty() || self.lacks_topology() {
+        if self.node.zones.is_empty() || self.lacks_topology() || !self.pools_suffice(nodes) {
             return false;
         }
         if self.totals_decide {
@@ -297,6 +312,12 @@ impl<'a> Allocator<'a> {
         let mut shares = distribute::NumaShares::new();
         if let Some(nodes) = nodes {
             self.check_numa()?;
+            if let Some((sizes, milli)) = self.pools.as_ref().filter(|_| !self.pools_suffice(nodes))
+            {
+                let (milli, largest) = (*milli, sizes.sum(nodes));
+                let reason = KoordinatorReason::PoolTooSmall { milli, largest };
+                return Err(KoordinatorRejection::unschedulable(reason));
+            }
             if !self.distribute(nodes, &mut shares) {
                 return Err(self.shortage(nodes));
             }

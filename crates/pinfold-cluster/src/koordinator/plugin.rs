@@ -309,8 +309,12 @@ fn find(
         Some(NumaPolicy::BestEffort) if fidelity.decides_in_reserve() => {
             Ok(FilterDecision::Undecided)
         }
-        Some(policy) => admit::admit(pod, node, args, terms, policy)
-            .map(|(hint, allocation)| FilterDecision::Aligned(hint, allocation)),
+        Some(policy) => {
+            // The limit must fit one NUMA node, whatever the policy makes of the requests.
+            constrained_burst::filter(pod, node)?;
+            admit::admit(pod, node, args, terms, policy)
+                .map(|(hint, allocation)| FilterDecision::Aligned(hint, allocation))
+        }
         None if terms.bind => Ok(FilterDecision::Undecided),
         None => constrained_burst::filter(pod, node).map(FilterDecision::Unaligned),
     }

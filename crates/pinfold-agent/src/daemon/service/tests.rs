@@ -7,6 +7,7 @@ use pinfold_journal::JournalLimits;
 
 use super::*;
 use crate::journaled_ledger::JournaledLedger;
+use crate::kubernetes::WatchedNode;
 use crate::node::{KubeletPins, Rulebook, UnknownContainers};
 
 /// The service of an agent on this machine, with a journal in `folder` and a runtime that is not connected, or none.
@@ -127,7 +128,7 @@ fn a_report_is_held_back_until_the_node_is_known_and_has_the_cpus_that_it_reserv
     let node = serde_json::json!({ "metadata": { "name": "worker-1", "annotations": {
         "node.koordinator.sh/reservation": "{\"reservedCPUs\":\"0\"}",
     } } });
-    service.apply_node(WatchedNode::read(&node).expect("a Node"));
+    service.apply_node(&WatchedNode::read(&node).expect("a Node"));
     let report = service.report(&service.snapshot()).expect("a report");
     let text = format!("{:?}", report.objects);
     assert!(text.contains(r#"\"reservedCPUs\":\"0\""#), "{text}");

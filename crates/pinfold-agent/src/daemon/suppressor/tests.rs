@@ -159,7 +159,7 @@ fn lsr_cpus_are_lent_while_the_load_is_low_and_taken_back_when_it_rises() {
     let lsr: CpuSet = scene.cpus("lsr-main").parse().expect("CPUs");
     assert_eq!(lsr.len(), 4);
     let set = |cpus: &str| -> CpuSet { cpus.parse().expect("CPUs") };
-    // 65 % of 16 CPUs: ten of the twelve that are nobody's own, before any that are lent.
+    // 65 % of 16 CPUs: ten of the twelve that no pod holds, before any that are lent.
     let idle = set(&scene.round(0, 0));
     assert_eq!((idle.len(), idle.common_len(&lsr)), (10, 0));
     // The load of the best-effort pods themselves takes nothing from them.

@@ -108,7 +108,7 @@ impl Koordinator {
             let mut parts = parts.chain(&pools.best_effort);
             parts.any(|part| part.node == i64::from(id.get()))
         };
-        for node in status.nodes().iter() {
+        for node in status.nodes() {
             if self.topology.cpus_of_node(node).is_none() {
                 return Some(format!("the machine has no NUMA node {node} with CPUs"));
             }

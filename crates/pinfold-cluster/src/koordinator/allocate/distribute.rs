@@ -115,7 +115,7 @@ impl Allocator<'_> {
     #[must_use]
     pub(crate) fn only_totals_decide(&self) -> bool {
         let counts = (self.node.topology).is_some_and(|topology| self.can_count(topology));
-        self.totals_decide && counts
+        self.totals_decide && self.pools.is_none() && counts
     }
 
     /// The free totals that a set of NUMA nodes must have for the pod to fit; `None` if totals alone do not decide.

@@ -2,7 +2,8 @@
 //!
 //! Koordinator's design document promises the policy and its code ignores it, so only sound mode has it. An LS pod, or
 //! a pod without a label, fits only a node with a NUMA node whose shared pool is as large as the pod's CPU limit. The
-//! allocation names that NUMA node, and the agent restricts the pod to its pool.
+//! allocation names that NUMA node, and the agent restricts the pod to its pool. Under a NUMA policy, the policy chooses
+//! among the sets of NUMA nodes whose pools are that large together.
 
 use super::{
     Allocation, Amounts, CPU, KoordinatorNode, KoordinatorReason, KoordinatorRejection, MILLI,
@@ -54,7 +55,7 @@ pub(super) fn filter(
 }
 
 /// The size of each NUMA node's shared pool, in milli-CPUs.
-fn shared_pools(node: &KoordinatorNode) -> Vec<(NodeId, i64)> {
+pub(super) fn shared_pools(node: &KoordinatorNode) -> Vec<(NodeId, i64)> {
     let Some(report) = &node.report else {
         return Vec::new();
     };

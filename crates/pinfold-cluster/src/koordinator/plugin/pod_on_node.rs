@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{EffectivePolicy, KoordinatorNode, PreFilterState};
+use super::{EffectivePolicy, KoordinatorNode, PreFilterState, constrained_burst};
 use crate::koordinator::allocate::{AllocationNode, AllocationRequest, Allocator};
-use crate::koordinator::amounts::{Amounts, CPU, NodeAmounts};
+use crate::koordinator::amounts::{Amounts, ByNode, CPU, NodeAmounts};
 use crate::koordinator::amplify::{Ratios, amplify};
 use crate::koordinator::ledger::Allocation;
 use crate::koordinator::rejection::KoordinatorReason;
@@ -76,7 +76,17 @@ impl<'a> PodOnNode<'a> {
             reusable: &[],
             offered: &[],
         };
-        act(&Allocator::new(view, ask))
+        let allocator = Allocator::new(view, ask);
+        act(&match self.pod.burst_milli {
+            Some(milli) => {
+                let mut sizes = ByNode::default();
+                for (id, size) in constrained_burst::shared_pools(self.node) {
+                    sizes.set(id, size);
+                }
+                allocator.needing_pools(sizes, milli)
+            }
+            None => allocator,
+        })
     }
 
     /// The requests of the node's pods, with bound CPUs amplified. Mirrors `scoreWithAmplifiedCPUs`.

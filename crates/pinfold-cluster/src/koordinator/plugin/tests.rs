@@ -243,18 +243,34 @@ fn constrained_burst_restricts_a_pod_to_a_numa_node_whose_pool_fits_its_limit() 
 }
 
 #[test]
-fn a_numa_policy_decides_instead_of_constrained_burst() {
+fn under_every_numa_policy_constrained_burst_keeps_to_numa_nodes_whose_pools_fit_the_limit() {
     let spec = r#"{"preferredCPUBindPolicy":"ConstrainedBurst"}"#;
-    let policy = r#"{"numaTopologyPolicy":"SingleNUMANode"}"#;
-    let mut node = node(machine(2, 1, 4, 2), Fidelity::Sound);
-    let mut burst = pod(KoordinatorQos::Ls, 1000, spec, policy);
-    // No shared pool has 9 CPUs, but the NUMA policy compares requests.
-    burst.limits = Amounts::from([("cpu", 9000)]);
-    let placed = place(&mut node, "burst", &burst)
-        .expect("each NUMA node has one CPU")
-        .expect("aligned");
-    assert_eq!(placed.numa.len(), 1);
-    assert_eq!(placed.numa[0].amounts.get("cpu"), 1000);
+    let single = r#"{"numaTopologyPolicy":"SingleNUMANode"}"#;
+    for policy in ["SingleNUMANode", "Restricted", "BestEffort"] {
+        let own = format!(r#"{{"numaTopologyPolicy":"{policy}"}}"#);
+        let mut node = node(machine(2, 1, 4, 2), Fidelity::Sound);
+        let lsr = pod(KoordinatorQos::Lsr, 4000, "{}", single);
+        let lsr = place(&mut node, "lsr", &lsr).expect("room for four");
+        let taken = lsr.expect("CPUs").numa[0].node;
+        // Two pods that share fill the other NUMA node but for a CPU: its pool stays as large.
+        let shares = pod(KoordinatorQos::Ls, 7000, "{}", single);
+        let other = place(&mut node, "shares", &shares).expect("room for seven");
+        assert_ne!(other.expect("aligned").numa[0].node, taken, "{policy}");
+        let mut burst = pod(KoordinatorQos::Ls, 1000, spec, &own);
+        burst.limits = Amounts::from([("cpu", 6000)]);
+        let placed = place(&mut node, "burst", &burst)
+            .expect("eight CPUs in the pool of the fuller NUMA node")
+            .expect("aligned");
+        let nodes: Vec<_> = placed.numa.iter().map(|part| part.node).collect();
+        assert!(!nodes.contains(&taken), "{policy}: four are too few");
+        assert_eq!(placed.numa[0].amounts.get("cpu"), 1000, "{policy}");
+        burst.limits = Amounts::from([("cpu", 9000)]);
+        let rejection = place(&mut node, "large", &burst);
+        assert!(
+            rejection.is_err_and(|text| text.contains("9000m") && text.contains("8000m")),
+            "{policy}"
+        );
+    }
 }
 
 #[test]

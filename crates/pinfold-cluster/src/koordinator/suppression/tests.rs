@@ -90,7 +90,7 @@ fn the_cpus_of_lsr_pods_are_taken_back_first_and_then_those_of_busy_numa_nodes()
     scene.by_node = BTreeMap::from([(NodeId::MIN, 6_000)]);
     assert_eq!(scene.round(100, 6_000), "4-13");
     assert_eq!(scene.round(100, 10_000), "8-13");
-    // The load of NUMA nodes alone moves nobody.
+    // The load of NUMA nodes alone moves no pod.
     scene.by_node = BTreeMap::from([(NodeId::new(1).expect("small"), 6_000)]);
     assert_eq!(scene.round(100, 10_000), "8-13");
 }
