@@ -36,7 +36,7 @@ pub(crate) fn build_plugin() -> Result<PathBuf, String> {
     let target = programs::tools().join(format!("{PLUGIN}-{:016x}", content.finish()));
     if !target.exists() {
         say(format_args!("building {PLUGIN}"));
-        go_build(&sources, &target, ".")?;
+        go_build(&sources, &target, ".", "")?;
     }
     Ok(target)
 }
@@ -54,22 +54,33 @@ fn hash(path: &Path, content: &mut DefaultHasher) -> Result<(), String> {
     files.iter().try_for_each(|file| hash(file, content))
 }
 
-fn go_build(modules: &Path, target: &Path, package: &str) -> Result<(), String> {
+fn go_build(modules: &Path, target: &Path, package: &str, flags: &str) -> Result<(), String> {
     let mut build = Command::new("go");
     build
         .current_dir(modules)
         // Without symbols links are quicker, and guests that load a program from memory have less to load.
-        .args(["build", "-ldflags=-s -w", "-o"])
+        .arg("build")
+        .arg(format!("-ldflags=-s -w {flags}"))
+        .arg("-o")
         .arg(target)
         .arg(package)
         .env("CGO_ENABLED", "0");
     succeed(&mut build)
 }
 
+/// The flag with which programs report the version of Kubernetes that go.mod names: charts demand a version of servers.
+fn version_flag() -> String {
+    let mut words = MODULES.split_whitespace();
+    words.find(|word| *word == "k8s.io/kubernetes");
+    let version = words.next().unwrap_or_default();
+    format!("-X k8s.io/component-base/version.gitVersion={version}")
+}
+
 /// Builds those that are not there yet; the folder they are in. Takes many minutes of CPU time, once.
 pub(crate) fn build(names: &[&str]) -> Result<PathBuf, String> {
     let mut versions = DefaultHasher::new();
     MODULES.hash(&mut versions);
+    version_flag().hash(&mut versions);
     let folder = programs::tools().join(format!("control-plane-{:016x}", versions.finish()));
     for name in names {
         let known = PACKAGES.iter().find(|(own, _)| own == name);
@@ -80,7 +91,7 @@ pub(crate) fn build(names: &[&str]) -> Result<PathBuf, String> {
         }
         say(format_args!("building {name}"));
         let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("control-plane");
-        go_build(&modules, &target, package)?;
+        go_build(&modules, &target, package, &version_flag())?;
     }
     Ok(folder)
 }

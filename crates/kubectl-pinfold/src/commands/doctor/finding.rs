@@ -64,7 +64,22 @@ impl Finding {
 /// Findings by problem: nodes with the same problem share one.
 #[derive(Default)]
 pub(super) struct Grouped {
-    findings: BTreeMap<(Severity, String, String), (Vec<String>, Vec<String>)>,
+    findings: BTreeMap<Problem, Affected>,
+}
+
+/// What findings have in common that become one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Problem {
+    severity: Severity,
+    problem: String,
+    remedy: String,
+}
+
+/// The nodes and pods that have a problem, in order.
+#[derive(Default)]
+struct Affected {
+    nodes: Vec<String>,
+    pods: Vec<String>,
 }
 
 impl Grouped {
@@ -92,8 +107,13 @@ impl Grouped {
         node: Option<&str>,
         pod: Option<&str>,
     ) {
-        let key = (severity, problem, remedy.to_owned());
-        let (nodes, pods) = self.findings.entry(key).or_default();
+        let remedy = remedy.to_owned();
+        let problem = Problem {
+            severity,
+            problem,
+            remedy,
+        };
+        let Affected { nodes, pods } = self.findings.entry(problem).or_default();
         for (list, name) in [(nodes, node), (pods, pod)] {
             let Some(name) = name else { continue };
             if let Err(at) = list.binary_search_by(|own| own.as_str().cmp(name)) {
@@ -105,13 +125,13 @@ impl Grouped {
     /// One finding for each problem.
     pub(super) fn finish(self) -> Vec<Finding> {
         let found = self.findings.into_iter();
-        let finding = |((severity, problem, remedy), (nodes, pods))| Finding {
+        let finding = |(problem, affected): (Problem, Affected)| Finding {
             check: "",
-            severity,
-            problem,
-            remedy,
-            nodes,
-            pods,
+            severity: problem.severity,
+            problem: problem.problem,
+            remedy: problem.remedy,
+            nodes: affected.nodes,
+            pods: affected.pods,
         };
         found.map(finding).collect()
     }
