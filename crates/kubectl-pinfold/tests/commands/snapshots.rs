@@ -59,6 +59,7 @@ fn help() {
             "--help",
             "explain pod --help",
             "top --help",
+            "ui --help",
             "view node --help",
             "capacity --help",
             "snapshot --help",
