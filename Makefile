@@ -16,7 +16,8 @@ TAG ?= $(VERSION)
 STATIC = target/programs
 IMAGES = pinfold-agent pinfold-scheduler kubectl-pinfold
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-page e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto images push dist test-packaging
+# No target is a file: all that `help` lists.
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -114,6 +115,9 @@ e2e-devices: ## the device manager with a real device plugin on another gRPC (ne
 
 e2e-page: ## the web page in a real browser (installs chromium when run as root, fetches axe-core from npm); screenshots in target/page
 	$(CARGO) run --quiet -p e2e -- page
+
+page-pictures: ## the same, and draw the pictures of docs/page.md again
+	PINFOLD_E2E_PAGE_DOCS=1 $(CARGO) run --quiet -p e2e -- page
 
 e2e-api: ## the agent's link to a real API server (builds etcd and kube-apiserver with Go, many minutes, once)
 	$(CARGO) run --quiet -p e2e -- api

@@ -1,6 +1,6 @@
 //! The suite of the web page: Debian's chromium plays every view of `pinfold serve` and `kubectl pinfold ui`.
 //!
-//! Pictures of each view are written to `target/page`. `PINFOLD_E2E_PAGE_DOCS=1` writes those of `docs/` instead.
+//! Pictures of each view are written to `target/page`; with `PINFOLD_E2E_PAGE_DOCS=1` also those of `docs`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -148,6 +148,17 @@ impl Stage {
         self.browser.look(1440, 1000, false)
     }
 
+    /// Writes a picture for the documentation, if asked to.
+    fn for_docs(&self, name: &str, height: u32) -> Result<(), String> {
+        if std::env::var_os("PINFOLD_E2E_PAGE_DOCS").is_none() {
+            return Ok(());
+        }
+        self.browser.look(1200, height, false)?;
+        let file = workspace().join(format!("docs/page-{name}.png"));
+        self.browser.screenshot(&file)?;
+        self.browser.look(1440, 1000, false)
+    }
+
     /// axe finds nothing serious.
     fn barriers(&self, report: &mut Report, name: &str) -> Result<(), String> {
         self.browser
@@ -224,6 +235,7 @@ fn playground(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), 
         ),
     );
     stage.looks(report, "playground")?;
+    stage.for_docs("playground", 1000)?;
     browser.run("document.querySelector('.remedies button').click()")?;
     report.check(
         "a remedy is applied by its button",
@@ -331,6 +343,7 @@ fn node(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), String
         },
     );
     stage.looks(report, "node")?;
+    stage.for_docs("node", 900)?;
     stage.silent(report, "node")
 }
 
@@ -382,5 +395,6 @@ fn cluster(report: &mut Report, stage: &Stage, plugin: &Path) -> Result<(), Stri
     browser.run("const field = document.getElementById('selector'); field.value = ''; field.dispatchEvent(new Event('input'));")?;
     browser.wait("document.querySelector('.facts-line').textContent.includes('5,000 nodes')")?;
     stage.looks(report, "cluster-5000")?;
+    stage.for_docs("cluster", 760)?;
     stage.silent(report, "5,000 nodes")
 }

@@ -77,9 +77,10 @@ function preference(reason, facts) {
 
 function alignmentSection(alignment, listed, policy) {
   const all = [...new Set(alignment.resources.flatMap((facts) => facts.nodes.map((one) => one.node)))].sort((one, other) => one - other);
+  const merged = alignment.hint.mask ? maskName(alignment.hint.mask) : "the merged hint";
   const verdict = alignment.admitted
-    ? `${policy} admits ${maskName(alignment.hint.mask)}${alignment.hint.preferred ? "" : ", though not preferred"}.`
-    : `${policy} rejects ${maskName(alignment.hint.mask)}: ${alignment.hint.preferred ? "it does not fit the policy" : "it is not preferred"}.`;
+    ? `${policy} admits ${merged}${alignment.hint.preferred ? "" : ", though not preferred"}.`
+    : `${policy} rejects ${merged}: ${alignment.hint.preferred ? "it does not fit the policy" : "it is not preferred"}.`;
   return el("section", { className: "alignment" },
     el("h4", {}, alignment.container ? `Container ${alignment.container}` : "The pod as a whole"),
     resourceTable(alignment, all),

@@ -27,12 +27,13 @@ export async function show(view, tools, info) {
     const place = frame.scrollLeft;
     frame.replaceChildren(picture(found.picture, `The machine with ${count(occupancy.holders.length, "pod")}, ${lines.cursorText()}`));
     frame.scrollLeft = place;
-    facts.replaceChildren(
+    facts.replaceChildren(...[
       el("span", {}, el("strong", {}, lines.cursorText())),
       el("span", {}, `${count(occupancy.holders.length, "pod")} with exclusive resources`),
       el("span", {}, `shared pool: CPUs ${occupancy.shared || "none"}`),
       found.status && el("span", {}, `mode ${found.status.mode}, runtime ${found.status.runtime_connected === false ? "not connected" : "connected"}`),
-      found.status && el("span", { className: found.status.problems.length ? "bad" : "good" }, found.status.problems.length ? count(found.status.problems.length, "problem") : "healthy"));
+      found.status && el("span", { className: found.status.problems.length ? "bad" : "good" }, found.status.problems.length ? count(found.status.problems.length, "problem") : "healthy"),
+    ].filter(Boolean));
   }
   const later = debounced(30, showMoment);
 

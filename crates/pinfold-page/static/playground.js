@@ -226,7 +226,9 @@ async function answer() {
   const answers = await Promise.all(used.map((index) => ask("simulate", sideQuestion(index), asked.signal).catch((error) => error)));
   if (number !== shown || answers.some((one) => one.name === "AbortError")) return;
   const failed = answers.find((one) => one instanceof Error);
-  const rest = showFindings(answers[0] instanceof Error ? answers[0].findings ?? [] : answers[0].warnings.filter((one) => one.part !== "question"));
+  const rest = showFindings(answers[0] instanceof Error ? answers[0].findings ?? [] : []);
+  const warnings = answers[0].warnings ?? [];
+  parts.warnings.replaceChildren(...warnings.map((one) => el("p", {}, `${[one.file, one.line].filter(Boolean).join(":")}: ${one.message}`)));
   parts.general.replaceChildren(...rest.map((one) => el("p", {}, one.message)), ...(failed && !failed.findings ? [el("p", {}, failed.message)] : []));
   parts.result.classList.toggle("stale", answers[0] instanceof Error);
   const events = answers.map((one) => (one instanceof Error ? [] : one.simulation.events));
@@ -435,8 +437,9 @@ export async function show(view, tools, page) {
       parts.linkNote.textContent = "Link copied.";
     } }, "Copy link"), parts.linkNote);
   parts.general = el("div", { className: "findings", role: "alert" });
+  parts.warnings = el("div", { className: "warnings" });
   sides.push(side(0), side(1));
-  parts.result = el("div", { className: "results" }, parts.general, parts.other, el("div", { className: "result-sides" }, sides.map((own) => own.root)));
+  parts.result = el("div", { className: "results" }, parts.general, parts.other, parts.warnings, el("div", { className: "result-sides" }, sides.map((own) => own.root)));
   view.className = "playground";
   view.append(form(), parts.result);
   document.addEventListener("dragover", (event) => { event.preventDefault(); view.classList.add("dropping"); });

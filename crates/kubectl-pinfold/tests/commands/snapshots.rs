@@ -62,6 +62,7 @@ fn help() {
             "--help",
             "explain pod --help",
             "top --help",
+            "ui --help",
             "view node --help",
             "capacity --help",
             "doctor --help",

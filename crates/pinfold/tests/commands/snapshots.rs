@@ -310,6 +310,7 @@ fn help() {
             "status --help",
             "settings --help",
             "journal --help",
+            "serve --help",
         ],
     );
 }
