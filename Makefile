@@ -8,7 +8,7 @@ DESTDIR ?=
 PROGRAMS = pinfold kubectl-pinfold pinfold-agent pinfold-scheduler
 BUILT = $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters plugin test-plugin plugin-proto
+.PHONY: help run build install test lint bench bench-docs bench-agent bench-cluster bench-build fuzz soak e2e e2e-host e2e-numa e2e-nri e2e-devices e2e-api e2e-agent e2e-helm e2e-cluster e2e-peers soak-filters vectors plugin test-plugin plugin-proto
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,10 @@ bench: ## CPU time and instructions of every decision beside the kubelet's
 
 bench-docs: ## the same, and write docs/benchmarks.md
 	$(CARGO) run --release --quiet -p pinfold-bench -- --write-docs
+
+vectors: ## test vectors made by the kubelet's own code (needs Go): KUBELET=1.33 SEED=7 OUT=folder, CASES=n and FAMILY=names if wanted
+	@[ -n "$(KUBELET)" ] && [ -n "$(SEED)" ] && [ -n "$(OUT)" ] || { echo "usage: make vectors KUBELET=1.33 SEED=7 OUT=folder [CASES=n] [FAMILY=a,b]" >&2; exit 1; }
+	program=$$(conformance/generate/build "$(KUBELET)") && "$$program" -seed "$(SEED)" -out "$(OUT)" $(CASES:%=-cases %) $(FAMILY:%=-family %)
 
 fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS, FUZZ_SEED)
 	CARGO="$(CARGO)" fuzz/run

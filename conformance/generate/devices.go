@@ -6,10 +6,10 @@ import (
 	"os"
 	"slices"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -156,9 +156,9 @@ func decideDeviceHints(w *world, text json.RawMessage) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		nodes := []cadvisorapi.Node{}
+		nodes := []cadvisor.Node{}
 		for _, id := range input.NUMANodes {
-			nodes = append(nodes, cadvisorapi.Node{Id: id})
+			nodes = append(nodes, cadvisor.Node{Id: id})
 		}
 		dir, err := os.MkdirTemp(w.scratch, "devices")
 		if err != nil {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager/bitmask"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -166,9 +166,9 @@ func decideMerge(_ *world, text json.RawMessage) (any, error) {
 	if err := json.Unmarshal(text, &input); err != nil {
 		return nil, err
 	}
-	nodes := []cadvisorapi.Node{}
+	nodes := []cadvisor.Node{}
 	for at, id := range input.NUMANodes {
-		node := cadvisorapi.Node{Id: id}
+		node := cadvisor.Node{Id: id}
 		if input.Distances != nil {
 			node.Distances = input.Distances[at]
 		}

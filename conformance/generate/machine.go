@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/topology"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -38,18 +38,18 @@ type core struct {
 	Threads []int `json:"threads"`
 }
 
-func (m *machine) info() *cadvisorapi.MachineInfo {
-	info := &cadvisorapi.MachineInfo{NumCores: m.NumCPUs, NumSockets: m.NumSockets}
+func (m *machine) info() *cadvisor.MachineInfo {
+	info := &cadvisor.MachineInfo{NumCores: m.NumCPUs, NumSockets: m.NumSockets}
 	for _, node := range m.Nodes {
-		made := cadvisorapi.Node{Id: node.ID, Memory: node.Memory, Distances: node.Distances}
+		made := cadvisor.Node{Id: node.ID, Memory: node.Memory, Distances: node.Distances}
 		for _, pages := range node.Hugepages {
-			made.HugePages = append(made.HugePages, cadvisorapi.HugePagesInfo{PageSize: pages.SizeKiB, NumPages: pages.Count})
-			info.HugePages = append(info.HugePages, cadvisorapi.HugePagesInfo{PageSize: pages.SizeKiB, NumPages: pages.Count})
+			made.HugePages = append(made.HugePages, cadvisor.HugePagesInfo{PageSize: pages.SizeKiB, NumPages: pages.Count})
+			info.HugePages = append(info.HugePages, cadvisor.HugePagesInfo{PageSize: pages.SizeKiB, NumPages: pages.Count})
 		}
 		for _, core := range node.Cores {
-			read := cadvisorapi.Core{Id: core.Core, SocketID: core.Socket, Threads: core.Threads}
+			read := cadvisor.Core{Id: core.Core, SocketID: core.Socket, Threads: core.Threads}
 			if core.Uncore != nil {
-				read.UncoreCaches = []cadvisorapi.Cache{{Id: *core.Uncore, Level: 3, Type: "Unified"}}
+				read.UncoreCaches = []cadvisor.Cache{{Id: *core.Uncore, Level: 3, Type: "Unified"}}
 			}
 			made.Cores = append(made.Cores, read)
 		}
@@ -110,17 +110,16 @@ func generateMachine(r *rand.Rand, id string) *machine {
 		NumSockets: sockets,
 	}
 	memory := uint64(pick(r, 2, 4, 8, 16, 32)) << 30
+	// Every node lists the same page sizes, as in Linux.
+	sizes := pick(r, []uint64{}, []uint64{2048}, []uint64{2048, 1 << 20})
 	total := numas * cores
 	for node := range numas {
 		made := numaNode{ID: node, Memory: memory + uint64(r.IntN(3))*(64<<20), Hugepages: []hugepage{}, Cores: []core{}}
 		if sparse {
 			made.ID = node * 2
 		}
-		if chance(r, 60) {
-			made.Hugepages = append(made.Hugepages, hugepage{2048, uint64(pick(r, 0, 128, 256, 512))})
-			if chance(r, 50) {
-				made.Hugepages = append(made.Hugepages, hugepage{1 << 20, uint64(pick(r, 0, 1))})
-			}
+		for _, size := range sizes {
+			made.Hugepages = append(made.Hugepages, hugepage{size, uint64(pick(r, 0, 128, 256)) * 2048 / size})
 		}
 		socket := node / perSocket
 		for at := range cores {
@@ -161,7 +160,7 @@ func generateMachine(r *rand.Rand, id string) *machine {
 	}
 	if memoryOnly && numas < 8 {
 		last := m.Nodes[numas-1].ID
-		m.Nodes = append(m.Nodes, numaNode{ID: last + 1, Memory: memory, Hugepages: []hugepage{}, Cores: []core{}})
+		m.Nodes = append(m.Nodes, numaNode{ID: last + 1, Memory: memory, Hugepages: m.Nodes[0].Hugepages, Cores: []core{}})
 	}
 	for at := range m.Nodes {
 		for other := range m.Nodes {

@@ -75,6 +75,9 @@ type generator struct {
 
 func (g *generator) machine() *machine { return g.machines[g.order[g.IntN(len(g.order))]] }
 
+// kubelet is the exact version that was built in.
+var kubelet string
+
 func main() {
 	log.SetFlags(0)
 	klog.SetLogger(logr.Discard())
@@ -106,6 +109,7 @@ func main() {
 		}
 	case *out != "":
 		check(os.MkdirAll(*out, 0o755))
+		check(os.WriteFile(filepath.Join(*out, "kubelet-version"), []byte(kubelet+"\n"), 0o644))
 		check(w.generateMachines(*seed, *out))
 		for _, f := range known {
 			if *only == "" || strings.Contains(","+*only+",", ","+f.name+",") {

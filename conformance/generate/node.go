@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	"k8s.io/utils/cpuset"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -244,7 +244,11 @@ func (n *node) take(s step) (found map[string]any, last bool, err error) {
 			}
 		}
 	case "restart":
-		if err := n.open(); err != nil {
+		var err error
+		if end := guarded(func() { err = n.open() }); end != nil {
+			return end, true, nil
+		}
+		if err != nil {
 			return map[string]any{"start_error": err.Error(), "default_cpuset": "", "devices_in_use": nil}, true, nil
 		}
 		decisions := []any{}
@@ -443,9 +447,9 @@ func decideConfigErrors(w *world, text json.RawMessage) (any, error) {
 		return nil, err
 	}
 	if limit.NodeCount > 0 {
-		var nodes []cadvisorapi.Node
+		var nodes []cadvisor.Node
 		for id := range limit.NodeCount {
-			nodes = append(nodes, cadvisorapi.Node{Id: id, Distances: make([]uint64, limit.NodeCount)})
+			nodes = append(nodes, cadvisor.Node{Id: id, Distances: make([]uint64, limit.NodeCount)})
 		}
 		results := call.Func(topologymanager.NewManager, nodes, limit.TopologyPolicy, "container", limit.TopologyOptions)
 		if err := call.Error(results); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -68,6 +69,7 @@ func main() {
 	overlay, err := overlay(source, out)
 	check(err)
 	check(os.WriteFile(filepath.Join(out, "overlay.json"), overlay, 0o644))
+	check(os.WriteFile(filepath.Join(out, "version"), []byte(version.module), 0o644))
 	check(os.WriteFile(filepath.Join(out, "tags"), []byte(strings.Join(version.tags, ",")), 0o644))
 }
 
@@ -106,7 +108,6 @@ func find(minor string) (version, error) {
 func download(module string) (string, error) {
 	command := exec.Command("go", "mod", "download", "-json", module)
 	command.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
-	command.Stderr = os.Stderr
 	answer, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("go mod download %s: %w", module, err)
@@ -131,10 +132,29 @@ func goMod(source, out, module string) []byte {
 	var mod strings.Builder
 	fmt.Fprintf(&mod, "module pinfold.dev/generate\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes %s\n\nreplace (\n", module)
 	for _, found := range staged {
-		fmt.Fprintf(&mod, "\t%s => %s v0.%s\n", found[1], found[1], strings.TrimPrefix(module, "v1."))
+		version, err := available(found[1], strings.TrimPrefix(module, "v1."))
+		check(err)
+		fmt.Fprintf(&mod, "\t%s => %s %s\n", found[1], found[1], version)
 	}
 	fmt.Fprintf(&mod, "\tk8s.io/kubernetes => %s\n)\n", linked(out))
 	return []byte(mod.String())
+}
+
+// available is the version of a staging module: the one that belongs to Kubernetes, or the nearest earlier patch that
+// can be had. These modules have types and clients; what decides is in Kubernetes itself.
+func available(module, version string) (string, error) {
+	minor, last, _ := strings.Cut(version, ".")
+	patch, err := strconv.Atoi(last)
+	if err != nil {
+		return "", fmt.Errorf("%s is no release of Kubernetes", version)
+	}
+	for at := patch; at >= 0; at-- {
+		version := fmt.Sprintf("v0.%s.%d", minor, at)
+		if _, err = download(module + "@" + version); err == nil {
+			return version, nil
+		}
+	}
+	return "", err
 }
 
 // overlay adds the files below _inside to the packages of the kubelet, and applies the pins.

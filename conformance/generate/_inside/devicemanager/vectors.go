@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"k8s.io/kubernetes/pkg/kubelet/config"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -42,7 +42,7 @@ type VectorsDevice struct {
 }
 
 // VectorsNew is a device manager whose state is in dir, started without its socket.
-func VectorsNew(dir string, nodes []cadvisorapi.Node, store topologymanager.Store, active func() []*v1.Pod, ready config.SourcesReady) (*ManagerImpl, error) {
+func VectorsNew(dir string, nodes []cadvisor.Node, store topologymanager.Store, active func() []*v1.Pod, ready config.SourcesReady) (*ManagerImpl, error) {
 	results := call.Func(newManagerImpl, dir+"/kubelet.sock", nodes, store)
 	if err := call.Error(results); err != nil {
 		return nil, err

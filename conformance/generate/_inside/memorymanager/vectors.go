@@ -10,9 +10,9 @@ import (
 	"maps"
 	"slices"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+	"pinfold.dev/generate/cadvisor"
 	"pinfold.dev/generate/call"
 )
 
@@ -28,7 +28,7 @@ func vectorsSorted[M ~map[K]V, K cmp.Ordered, V any](m M) iter.Seq2[K, V] {
 }
 
 // VectorsStatic is a static policy with the given reservation by NUMA node.
-func VectorsStatic(machine *cadvisorapi.MachineInfo, reserved map[int]map[v1.ResourceName]uint64, affinity topologymanager.Store) (Policy, error) {
+func VectorsStatic(machine *cadvisor.MachineInfo, reserved map[int]map[v1.ResourceName]uint64, affinity topologymanager.Store) (Policy, error) {
 	results := call.Func(NewPolicyStatic, machine, systemReservedMemory(reserved), affinity)
 	policy, _ := results[0].(Policy)
 	return policy, call.Error(results)

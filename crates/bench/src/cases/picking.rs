@@ -75,8 +75,7 @@ impl Pick {
                     &topology,
                     &available,
                     self.request,
-                    1,
-                    CpuSortingStrategy::Packed,
+                    DistributionOptions::groups_of(1),
                     fidelity,
                 ),
                 algorithm => {
