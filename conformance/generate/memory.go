@@ -31,9 +31,10 @@ type memoryStep struct {
 func generateMemory(g *generator) (string, any, error) {
 	m := g.machine()
 	input := memoryInput{Topology: m.ID, SystemReserved: map[int]map[string]uint64{}}
-	for _, node := range m.Nodes {
-		if chance(g.Rand, 70) {
-			input.SystemReserved[node.ID] = map[string]uint64{"memory": uint64(pick(g.Rand, 0, 64, 256, 512)) << 20}
+	for at, node := range m.Nodes {
+		// A policy without any reservation does not start.
+		if at == 0 || chance(g.Rand, 70) {
+			input.SystemReserved[node.ID] = map[string]uint64{"memory": uint64(pick(g.Rand, 64, 64, 256, 512)) << 20}
 		}
 	}
 	mebibytes := int(m.Nodes[0].Memory >> 20)
