@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use pinfold_core::fidelity::{KubeletVersion, UnknownKubelet};
+
 use crate::case::{Case, ReplayOutcome};
 use crate::report::{ConformanceReport, FamilyReport};
 use crate::{koordinator, kubelet, scheduler_plugins, volcano};
@@ -12,6 +14,9 @@ use crate::{koordinator, kubelet, scheduler_plugins, volcano};
 const LONGEST_LINE: u64 = 64 << 20;
 /// The largest decompressed size of a vector file.
 const LARGEST_FILE: u64 = 4 << 30;
+
+/// The longest content of a file with a version.
+const LONGEST_VERSION: u64 = 100;
 
 /// The program whose decisions a folder records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,14 @@ pub enum ReplayError {
         path: PathBuf,
         /// The error.
         source: io::Error,
+    },
+    /// The file that names the kubelet's version names none that is known.
+    #[error("{path}: {source}")]
+    Version {
+        /// The path.
+        path: PathBuf,
+        /// The error.
+        source: UnknownKubelet,
     },
     /// A line is not a valid case.
     #[error("{path} line {line}: not a test vector: {source}")]
@@ -160,7 +173,7 @@ pub fn run(
 
 /// A folder being replayed, with the machines that its cases refer to.
 enum Replay {
-    Kubelet(kubelet::Machines, Replayed),
+    Kubelet(kubelet::Machines, KubeletVersion, Replayed),
     Koordinator,
     Volcano,
     SchedulerPlugins,
@@ -180,7 +193,7 @@ impl Replay {
                         Ok(())
                     })?;
                 }
-                Replay::Kubelet(machines, decider)
+                Replay::Kubelet(machines, version_of(folder)?, decider)
             }
             System::Koordinator => Replay::Koordinator,
             System::Volcano => Replay::Volcano,
@@ -213,16 +226,36 @@ impl Replay {
 
     fn case(&self, family: &str, case: &Case) -> ReplayOutcome {
         match self {
-            Replay::Kubelet(machines, Replayed::Original) => {
-                kubelet::replay(family, case, machines)
+            Replay::Kubelet(machines, version, Replayed::Original) => {
+                kubelet::replay(*version, family, case, machines)
             }
-            Replay::Kubelet(machines, Replayed::Pinfold) => {
+            Replay::Kubelet(machines, _, Replayed::Pinfold) => {
                 kubelet::replay_soundly(family, case, machines)
             }
             Replay::Koordinator => koordinator::replay(family, case),
             Replay::Volcano => volcano::replay(family, case),
             Replay::SchedulerPlugins => scheduler_plugins::replay(family, case),
         }
+    }
+}
+
+/// The version of the kubelet that made a folder's vectors: in its file `kubelet-version`, else the default.
+fn version_of(folder: &Path) -> Result<KubeletVersion, ReplayError> {
+    let path = folder.join("kubelet-version");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(KubeletVersion::default());
+        }
+        Err(source) => return Err(ReplayError::Read { path, source }),
+    };
+    let mut text = String::new();
+    match file.take(LONGEST_VERSION).read_to_string(&mut text) {
+        Ok(_) => text
+            .trim()
+            .parse()
+            .map_err(|source| ReplayError::Version { path, source }),
+        Err(source) => Err(ReplayError::Read { path, source }),
     }
 }
 

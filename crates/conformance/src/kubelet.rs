@@ -1,6 +1,6 @@
 //! The kubelet's vectors: one module per family, named after its file.
 
-use pinfold_core::fidelity::{Fidelity, KubeletDefects};
+use pinfold_core::fidelity::{Fidelity, KubeletDefects, KubeletVersion};
 
 use crate::case::{Case, ReplayOutcome};
 
@@ -27,18 +27,23 @@ mod topologies;
 
 pub use machines::Machines;
 
-/// Replays one case of the named family as the kubelet decides. Families whose function takes no [`Fidelity`] are
-/// rules without a defect: both modes run the same code.
+/// Replays one case of the named family as a kubelet of this version decides. Families whose function takes no
+/// [`Fidelity`] are rules without a defect: both modes run the same code.
 #[must_use]
-pub fn replay(family: &str, case: &Case, machines: &Machines) -> ReplayOutcome {
-    replay_as(Fidelity::Exact, family, case, machines)
+pub fn replay(
+    version: KubeletVersion,
+    family: &str,
+    case: &Case,
+    machines: &Machines,
+) -> ReplayOutcome {
+    replay_as(Fidelity::of_kubelet(version), family, case, machines)
 }
 
 /// Replays one case of the named family as Pinfold decides. If the answer differs from the kubelet's, finds
 /// defects of the kubelet that lead to the kubelet's answer when they are repeated; without any the case fails.
 #[must_use]
 pub fn replay_soundly(family: &str, case: &Case, machines: &Machines) -> ReplayOutcome {
-    match replay(family, case, machines) {
+    match replay(KubeletVersion::DEFAULT, family, case, machines) {
         ReplayOutcome::Passed => match defects_that_matter(family, case, machines) {
             Ok(defects) if defects == KubeletDefects::default() => ReplayOutcome::Passed,
             Ok(defects) => ReplayOutcome::Different(defects),
@@ -94,16 +99,16 @@ fn defects_that_matter(
 
 fn replay_as(fidelity: Fidelity, family: &str, case: &Case, machines: &Machines) -> ReplayOutcome {
     let outcome = match family {
-        "topologies" => topologies::replay(case, machines),
+        "topologies" => topologies::replay(case, machines, fidelity),
         "bitmask" => bitmask::replay(case, machines),
         "cpuset" => cpuset::replay(case, machines),
         "merge" => merge::replay(case, machines),
         "cpu_take" => cpu_take::replay(case, machines, fidelity),
         "cpu_hints" => cpu_hints::replay(case, machines, fidelity),
-        "pod_cpu_requests" => pod_cpu_requests::replay(case, machines),
+        "pod_cpu_requests" => pod_cpu_requests::replay(case, machines, fidelity),
         "pod_memory_requests" => pod_memory_requests::replay(case, machines),
         "memory" => memory::replay(case, machines, fidelity),
-        "device_hints" => device_hints::replay(case, machines),
+        "device_hints" => device_hints::replay(case, machines, fidelity),
         "admission" | "admission_podlevel" => admission::replay(case, machines, fidelity),
         "config_errors" => config_errors::replay(case, machines, fidelity),
         "checkpoints" | "checkpoints_podlevel" => checkpoints::replay(case, machines),

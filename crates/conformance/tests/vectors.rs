@@ -51,6 +51,21 @@ fn the_kubelets_decisions_are_reproduced_and_pinfolds_differ_by_named_defects_on
 }
 
 #[test]
+fn the_decisions_of_every_kubelet_with_vectors_of_its_own_are_reproduced() {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
+    let mut versions = 0;
+    for entry in std::fs::read_dir(all).unwrap() {
+        let name = entry.unwrap().file_name();
+        let name = name.to_str().unwrap();
+        if name.starts_with("kubelet-") {
+            replay(name, Replayed::Original, 500);
+            versions += 1;
+        }
+    }
+    assert!(versions > 0);
+}
+
+#[test]
 fn koordinators_decisions_are_reproduced() {
     replay("koordinator", Replayed::Original, 5_000);
 }

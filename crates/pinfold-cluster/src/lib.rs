@@ -26,7 +26,7 @@ macro_rules! defects {
         impl $program for pinfold_core::fidelity::Fidelity {
             $(
                 fn $name(self) -> bool {
-                    self == pinfold_core::fidelity::Fidelity::Exact
+                    self.is_exact()
                 }
             )+
         }

@@ -28,7 +28,7 @@ mod take;
 mod tests;
 
 pub(crate) use combinations::Combinations;
-pub use distributed::take_distributed;
+pub use distributed::{DistributionOptions, take_distributed};
 pub use error::{CpuConfigError, CpuError, CpuPolicyError, CpuStateError};
 pub use manager::CpuManager;
 pub use options::{CpuOptionError, CpuOptions, OptionGates};

@@ -19,6 +19,8 @@ use crate::quantity::Quantity;
 /// `PodLevelResourceManagers`, off by default).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodLevel {
+    /// The kubelet does not know pod-level resources: containers alone count.
+    Unknown,
     /// Pods with pod-level resources are neither aligned nor assigned exclusive CPUs.
     #[default]
     Ignored,
@@ -76,8 +78,11 @@ impl<'p> PodDemand<'p> {
         Self {
             pod,
             pod_level,
-            qos: QosClass::of(pod),
-            has_pod_level: has_pod_level_resources(pod),
+            qos: match pod_level {
+                PodLevel::Unknown => QosClass::of_containers(pod),
+                PodLevel::Ignored | PodLevel::Managed => QosClass::of(pod),
+            },
+            has_pod_level: pod_level != PodLevel::Unknown && has_pod_level_resources(pod),
             finishing,
         }
     }

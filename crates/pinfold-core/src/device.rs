@@ -29,7 +29,7 @@ pub use allocate::{
     DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
     PreferredAllocationQuery, allocate, devices_to_allocate,
 };
-pub use hints::{container_hints, pod_hints};
+pub use hints::{DeviceMasks, container_hints, pod_hints};
 pub use pool::{AdvertisedDevices, Device, DevicePool};
 pub use reuse::ReusableDevices;
 pub use state::{DeviceEdit, DeviceState};

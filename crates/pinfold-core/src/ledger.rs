@@ -49,6 +49,8 @@ pub use state::{AdmittedPod, LedgerState, ReusableCpus};
 pub struct Ledger {
     rules: Arc<Rules>,
     state: LedgerState,
+    /// Before version 1.32: the pod of the last admission, which counts as active until the next one.
+    last: Option<PodUid>,
 }
 
 /// The result of an admission request.
@@ -96,7 +98,11 @@ impl Ledger {
     #[must_use]
     pub fn new(rules: Arc<Rules>) -> Self {
         let state = LedgerState::empty(&rules);
-        Self { rules, state }
+        Self {
+            rules,
+            state,
+            last: None,
+        }
     }
 
     /// The machine and settings that decide on this node.

@@ -55,23 +55,30 @@ impl QosClass {
     /// The class of `pod`.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
+        if pod.pod_requests.is_none() && pod.pod_limits.is_none() {
+            return Self::of_containers(pod);
+        }
+        let sums = |list: &Option<ResourceList>| list.as_ref().map(QosSums::of).unwrap_or_default();
+        let limits = sums(&pod.pod_limits);
+        Self::of_sums(sums(&pod.pod_requests), limits, limits.has_both())
+    }
+
+    /// The class of `pod` for a kubelet that does not know pod-level resources.
+    #[must_use]
+    pub fn of_containers(pod: &Pod) -> Self {
         let mut requests = QosSums::default();
         let mut limits = QosSums::default();
         let mut limited = true;
-        if pod.pod_requests.is_some() || pod.pod_limits.is_some() {
-            let sums =
-                |list: &Option<ResourceList>| list.as_ref().map(QosSums::of).unwrap_or_default();
-            requests = sums(&pod.pod_requests);
-            limits = sums(&pod.pod_limits);
-            limited = limits.has_both();
-        } else {
-            for container in pod.all_containers() {
-                let own_limits = QosSums::of(&container.limits);
-                limited &= own_limits.has_both();
-                limits.add(own_limits);
-                requests.add(QosSums::of(&container.requests));
-            }
+        for container in pod.all_containers() {
+            let own_limits = QosSums::of(&container.limits);
+            limited &= own_limits.has_both();
+            limits.add(own_limits);
+            requests.add(QosSums::of(&container.requests));
         }
+        Self::of_sums(requests, limits, limited)
+    }
+
+    fn of_sums(requests: QosSums, limits: QosSums, limited: bool) -> Self {
         if requests == QosSums::default() && limits == QosSums::default() {
             QosClass::BestEffort
         } else if limited && requests == limits {

@@ -92,6 +92,7 @@ impl Settings {
     #[must_use]
     pub fn pod_level(&self) -> PodLevel {
         match self.pod_level_resources {
+            _ if !self.fidelity.sees_pod_level_resources() => PodLevel::Unknown,
             true => PodLevel::Managed,
             false => PodLevel::Ignored,
         }

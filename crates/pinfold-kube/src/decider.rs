@@ -2,7 +2,7 @@
 //!
 //! | name | decides | fidelity |
 //! |---|---|---|
-//! | `kubelet`, `kubelet-1.36` | that kubelet's managers | exact |
+//! | `kubelet`, `kubelet-1.33` | that kubelet's managers | exact |
 //! | `koordinator` | Koordinator's scheduler plugin NodeNUMAResource | exact |
 //! | `volcano` | Volcano's scheduler plugin numa-aware | exact |
 //! | `scheduler-plugins` | the scheduler plugin NodeResourceTopologyMatch | exact |
@@ -11,7 +11,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pinfold_core::fidelity::Fidelity;
+use pinfold_core::fidelity::{Fidelity, KubeletVersion, UnknownKubelet};
 
 /// The program that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,30 @@ pub enum Decider {
     SchedulerPlugins,
 }
 
+/// The kubelets of every known version, oldest first.
+const KUBELETS: [&str; 9] = [
+    "kubelet-1.29",
+    "kubelet-1.30",
+    "kubelet-1.31",
+    "kubelet-1.32",
+    "kubelet-1.33",
+    "kubelet-1.34",
+    "kubelet-1.35",
+    "kubelet-1.36",
+    "kubelet-1.37",
+];
+
 impl Default for Decider {
-    /// The newest known kubelet.
+    /// The kubelet that is meant without a version.
     fn default() -> Self {
-        Self::Kubelet(KubeletVersion::NEWEST)
+        Self::Kubelet(KubeletVersion::DEFAULT)
     }
 }
 
 impl Decider {
-    /// Every decider, each kubelet version once.
+    /// Every decider; of the kubelets the default version.
     pub const ALL: [Self; 5] = [
-        Self::Kubelet(KubeletVersion::V1_36),
+        Self::Kubelet(KubeletVersion::DEFAULT),
         Self::Pinfold,
         Self::Koordinator,
         Self::Volcano,
@@ -49,7 +62,12 @@ impl Decider {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Kubelet(KubeletVersion::V1_36) => "kubelet-1.36",
+            Self::Kubelet(version) => {
+                let mut known = KubeletVersion::known().zip(KUBELETS);
+                known
+                    .find(|(known, _)| *known == version)
+                    .map_or("kubelet", |(_, name)| name)
+            }
             Self::Pinfold => "pinfold",
             Self::Koordinator => "koordinator",
             Self::Volcano => "volcano",
@@ -63,9 +81,8 @@ impl Decider {
     pub fn fidelity(self) -> Fidelity {
         match self {
             Self::Pinfold => Fidelity::Sound,
-            Self::Kubelet(_) | Self::Koordinator | Self::Volcano | Self::SchedulerPlugins => {
-                Fidelity::Exact
-            }
+            Self::Kubelet(version) => Fidelity::of_kubelet(version),
+            Self::Koordinator | Self::Volcano | Self::SchedulerPlugins => Fidelity::Exact,
         }
     }
 
@@ -107,49 +124,10 @@ impl FromStr for Decider {
             "volcano" => Ok(Self::Volcano),
             "scheduler-plugins" => Ok(Self::SchedulerPlugins),
             _ => match text.strip_prefix("kubelet-") {
-                Some(version) => version.parse().map(Self::Kubelet),
+                Some(version) => Ok(Self::Kubelet(version.parse()?)),
                 None => Err(UnknownDecider::Name),
             },
         }
-    }
-}
-
-/// A minor version of the kubelet whose decisions are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KubeletVersion {
-    /// Kubernetes 1.36.
-    V1_36,
-}
-
-impl KubeletVersion {
-    /// Every known version, oldest first.
-    pub const KNOWN: [Self; 1] = [Self::V1_36];
-    /// The newest known version.
-    pub const NEWEST: Self = Self::V1_36;
-
-    /// As the version is written: `1.36`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V1_36 => "1.36",
-        }
-    }
-}
-
-impl fmt::Display for KubeletVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for KubeletVersion {
-    type Err = UnknownDecider;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDecider> {
-        let known = Self::KNOWN.into_iter().find(|known| known.name() == text);
-        known.ok_or_else(|| UnknownDecider::Version {
-            version: text.to_owned(),
-        })
     }
 }
 
@@ -160,15 +138,13 @@ pub enum UnknownDecider {
     #[error("expected kubelet, pinfold, koordinator, volcano or scheduler-plugins")]
     Name,
     /// The decisions of that kubelet version are not known.
-    #[error("the decisions of kubelet {version:?} are not known; known versions: {known}", known = known_versions())]
-    Version {
-        /// The version as it was written.
-        version: String,
-    },
+    #[error("{0}; known versions: {known}", known = known_versions())]
+    Version(#[from] UnknownKubelet),
 }
 
 fn known_versions() -> String {
-    KubeletVersion::KNOWN.map(KubeletVersion::name).join(", ")
+    let (oldest, newest) = (KubeletVersion::OLDEST, KubeletVersion::NEWEST);
+    format!("{oldest} to {newest}")
 }
 
 #[cfg(test)]
@@ -180,6 +156,11 @@ mod tests {
         for decider in Decider::ALL {
             assert_eq!(decider.to_string().parse(), Ok(decider));
         }
+        for version in KubeletVersion::known() {
+            let name = format!("kubelet-{version}");
+            assert_eq!(name.parse(), Ok(Decider::Kubelet(version)));
+            assert_eq!(Decider::Kubelet(version).name(), name);
+        }
         assert_eq!("kubelet".parse(), Ok(Decider::default()));
     }
 
@@ -188,7 +169,8 @@ mod tests {
         let error = "kubelet-1.12".parse::<Decider>().expect_err("not known");
         assert_eq!(
             error.to_string(),
-            "the decisions of kubelet \"1.12\" are not known; known versions: 1.36"
+            "kubelet \"1.12\" is older than 1.29, the oldest version whose decisions are known; \
+             known versions: 1.29 to 1.37"
         );
         assert_eq!("docker".parse::<Decider>(), Err(UnknownDecider::Name));
     }

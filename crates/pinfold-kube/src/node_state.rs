@@ -124,7 +124,7 @@ impl PublishedNodeState {
     pub fn to_json(&self) -> String {
         let pods = JsonValue::List(self.pods.iter().map(PublishedPodState::content).collect());
         let fidelity = match self.fidelity {
-            Fidelity::Exact => "exact",
+            Fidelity::Exact | Fidelity::Version(_) => "exact",
             Fidelity::Sound | Fidelity::Repeating(_) => "sound",
         };
         let whole = map([

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
-use pinfold_kube::decider::{Decider, KubeletVersion};
+use pinfold_core::fidelity::KubeletVersion;
+use pinfold_kube::decider::Decider;
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -33,7 +34,9 @@ impl TypedValueParser for DeciderParser {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let newest = PossibleValue::new("kubelet").help(format!(
-            "The newest known kubelet: {}",
+            "The kubelet of version {}; kubelet-{} to kubelet-{} for others",
+            KubeletVersion::DEFAULT,
+            KubeletVersion::OLDEST,
             KubeletVersion::NEWEST
         ));
         let all = Decider::ALL.into_iter();

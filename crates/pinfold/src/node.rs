@@ -12,7 +12,7 @@ use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::{Settings, TopologyScope};
 use pinfold_hardware::Hardware;
 use pinfold_kube::admission::{NodeCapacity, PodLimits};
-use pinfold_kube::decider::{Decider, KubeletVersion};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::diagnostic::Diagnostic;
 use pinfold_kube::kubelet_config::KubeletSettings;
 use pinfold_terminal::Source;
@@ -166,7 +166,7 @@ impl NodeFiles {
     ) -> Result<(Rules, PodLimits), NoRules> {
         // A scheduler's defects are not its nodes' defects.
         let fidelity = match decider.is_kubelet() {
-            true => Fidelity::Exact,
+            true => decider.fidelity(),
             false => Fidelity::Sound,
         };
         let mut limits = PodLimits::default();
@@ -232,7 +232,9 @@ impl SimulatedNode {
             allocatable: capacity.allocatable(rules.settings(), PodLimits::default()),
             name: String::new(),
             decider: match rules.fidelity() {
-                Fidelity::Exact => Decider::Kubelet(KubeletVersion::NEWEST),
+                exact @ (Fidelity::Exact | Fidelity::Version(_)) => {
+                    Decider::Kubelet(exact.version())
+                }
                 Fidelity::Sound | Fidelity::Repeating(_) => Decider::Pinfold,
             },
             rules,

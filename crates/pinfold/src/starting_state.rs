@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use pinfold_core::demand::PodLevel;
 use pinfold_core::device::{DevicePool, NoPreference};
-use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::pod::Pod;
 use pinfold_kube::admission::{AdmissionNode, AdmissionRequest};
@@ -315,7 +314,7 @@ fn from_state(node: &SimulatedNode, dir: &Path) -> Result<Ledger, Failure> {
 fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> {
     let settings = node.rules.settings();
     // The kubelet rejects the state of another policy; Pinfold's agent takes it over.
-    let strict = settings.fidelity == Fidelity::Exact;
+    let strict = settings.fidelity.is_exact();
     let pod_level = match settings.pod_level_resources {
         true => PodLevel::Managed,
         false => PodLevel::Ignored,

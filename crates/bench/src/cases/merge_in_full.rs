@@ -162,8 +162,14 @@ fn hints_and_merge(node: Ledger) -> impl FnMut() {
         let demand = PodDemand::new(&pod, PodLevel::Ignored);
         let reusable = ReusableDevices::before(state.devices(), &demand, &container.name);
         let memory_before = PodMemory::before(state.memory(), &demand, &container.name);
-        let devices =
-            device::container_hints(state.pool(), state.devices(), &pod, container, &reusable);
+        let devices = device::container_hints(
+            state.pool(),
+            state.devices(),
+            &pod,
+            container,
+            &reusable,
+            device::DeviceMasks::NodesWithDevices,
+        );
         let providers = [
             devices,
             cpus.container_hints(state.cpus(), &own, &demand, container),

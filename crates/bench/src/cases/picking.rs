@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use pinfold_core::cpu::{CpuSortingStrategy, PackingOptions, take_distributed, take_packed};
+use pinfold_core::cpu::{
+    CpuSortingStrategy, DistributionOptions, PackingOptions, take_distributed, take_packed,
+};
 use pinfold_core::cpu_set::{CpuId, CpuSet};
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::machine::cpus::CpuTopology;
@@ -75,8 +77,7 @@ impl Pick {
                     &topology,
                     &available,
                     self.request,
-                    1,
-                    CpuSortingStrategy::Packed,
+                    DistributionOptions::groups_of(1),
                     fidelity,
                 ),
                 algorithm => {

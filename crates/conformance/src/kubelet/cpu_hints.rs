@@ -61,7 +61,7 @@ pub(super) fn replay(
 ) -> Result<ReplayOutcome, String> {
     let input: Input = case.read()?;
     let topology = Arc::new(CpuTopology::of(machines.get(&input.topology)?));
-    if fidelity == Fidelity::Exact {
+    if fidelity.is_exact() {
         check_promise(&input, Arc::clone(&topology))?;
     }
     if case.expect["hang"] == json!(true) || case.expect["allocate"]["hang"] == json!(true) {
@@ -136,6 +136,7 @@ fn policy(
     let gates = OptionGates {
         alpha: true,
         beta: true,
+        version: fidelity.version(),
     };
     let options = match CpuOptions::parse(&input.options, gates) {
         Ok(options) => options,

@@ -4,7 +4,8 @@
 //! requested number of CPUs, all of them available.
 
 use pinfold_core::cpu::{
-    CpuSortingStrategy, PackingOptions, TakeError, take_distributed, take_packed,
+    CpuSortingStrategy, DistributionOptions, PackingOptions, TakeError, take_distributed,
+    take_packed,
 };
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
@@ -25,6 +26,8 @@ struct Input {
     #[serde(default)]
     prefer_align_by_uncore: bool,
     #[serde(default)]
+    align_by_socket: bool,
+    #[serde(default)]
     cpu_group_size: usize,
 }
 
@@ -42,7 +45,7 @@ pub(super) fn replay(
 ) -> Result<ReplayOutcome, String> {
     let input: Input = case.read()?;
     let topology = CpuTopology::of(machines.get(&input.topology)?);
-    if fidelity == Fidelity::Exact {
+    if fidelity.is_exact() {
         let sound = take(&input, &topology, Fidelity::Sound);
         check_promise(&(&input.available & topology.all()), input.num_cpus, &sound)?;
     }
@@ -77,7 +80,17 @@ fn take(input: &Input, topology: &CpuTopology, fidelity: Fidelity) -> Result<Cpu
         }
         Algorithm::Distributed => {
             let group = input.cpu_group_size;
-            take_distributed(topology, available, count, group, input.sorting, fidelity)
+            take_distributed(
+                topology,
+                available,
+                count,
+                DistributionOptions {
+                    order: input.sorting,
+                    within_sockets: input.align_by_socket && fidelity.distributes_within_sockets(),
+                    ..DistributionOptions::groups_of(group)
+                },
+                fidelity,
+            )
         }
     }
 }

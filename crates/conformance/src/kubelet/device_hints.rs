@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::device::{
-    ByAffinity, DeviceEdit, DevicePool, DeviceRequest, DeviceSet, DeviceState, DevicesByResource,
-    ReusableDevices, container_hints, devices_to_allocate, pod_hints,
+    ByAffinity, DeviceEdit, DeviceMasks, DevicePool, DeviceRequest, DeviceSet, DeviceState,
+    DevicesByResource, ReusableDevices, container_hints, devices_to_allocate, pod_hints,
 };
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Container, Pod};
@@ -34,11 +35,15 @@ struct Resource {
     reusable: DeviceSet,
 }
 
-pub(super) fn replay(case: &Case, _: &Machines) -> Result<ReplayOutcome, String> {
-    case.compare(&answer(&case.read()?)?)
+pub(super) fn replay(
+    case: &Case,
+    _: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
+    case.compare(&answer(&case.read()?, DeviceMasks::of(fidelity))?)
 }
 
-fn answer(input: &Input) -> Result<Value, String> {
+fn answer(input: &Input, masks: DeviceMasks) -> Result<Value, String> {
     let pool = pool(input);
     let state = state(input)?;
     let reusable = ReusableDevices::from(by_resource(input, |resource| &resource.reusable));
@@ -46,7 +51,7 @@ fn answer(input: &Input) -> Result<Value, String> {
         .pod
         .all_containers()
         .map(|container| {
-            let found = container_hints(&pool, &state, &input.pod, container, &reusable);
+            let found = container_hints(&pool, &state, &input.pod, container, &reusable, masks);
             (container.name.to_string(), hints::rows(&found))
         })
         .collect();
@@ -54,7 +59,7 @@ fn answer(input: &Input) -> Result<Value, String> {
     let container = input.pod.container(name).ok_or("no such container")?;
     Ok(json!({
         "container_hints": containers,
-        "pod_hints": hints::rows(&pod_hints(&pool, &state, &input.pod)),
+        "pod_hints": hints::rows(&pod_hints(&pool, &state, &input.pod, masks)),
         "filter": filter(input, &pool, &state),
         "allocate": allocate(input, &pool, &state, container, &reusable),
     }))

@@ -18,11 +18,11 @@ pub(super) fn replay(
 ) -> Result<ReplayOutcome, String> {
     let machine = machines::read(&case.input["machine"])?;
     let scenario = Scenario::read(&case.input["scenario"])?;
-    if fidelity == Fidelity::Exact {
+    if fidelity.is_exact() {
         play_soundly(&scenario, &machine)?;
     }
     Ok(match play(&scenario, &machine, fidelity, &case.expect)? {
-        ReplayOutcome::Failed(_) | ReplayOutcome::SetAside(_) if fidelity == Fidelity::Exact => {
+        ReplayOutcome::Failed(_) | ReplayOutcome::SetAside(_) if fidelity.is_exact() => {
             ReplayOutcome::SetAside("pathological")
         }
         outcome => outcome,

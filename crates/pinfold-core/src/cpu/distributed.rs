@@ -13,7 +13,30 @@ use crate::cpu_set::CpuSet;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
 
-/// Takes `count` CPUs out of `available`, spread over NUMA nodes in groups of `group` CPUs.
+/// How [`take_distributed`] chooses CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistributionOptions {
+    /// The number of CPUs that are taken together.
+    pub group: usize,
+    /// The order in which single CPUs are taken.
+    pub order: CpuSortingStrategy,
+    /// Whether NUMA nodes of one socket are preferred to more even ones of several.
+    pub within_sockets: bool,
+}
+
+impl DistributionOptions {
+    /// Groups of `group` CPUs, without regard to sockets.
+    #[must_use]
+    pub fn groups_of(group: usize) -> Self {
+        Self {
+            group,
+            order: CpuSortingStrategy::Packed,
+            within_sockets: false,
+        }
+    }
+}
+
+/// Takes `count` CPUs out of `available`, spread over NUMA nodes in groups of CPUs.
 ///
 /// # Errors
 /// If there are not enough; in exact fidelity also where the kubelet does not return or fails.
@@ -21,11 +44,11 @@ pub fn take_distributed(
     topology: &CpuTopology,
     available: &CpuSet,
     count: usize,
-    group: usize,
-    order: CpuSortingStrategy,
+    options: DistributionOptions,
     fidelity: Fidelity,
 ) -> Result<CpuSet, TakeError> {
-    let group = match group {
+    let order = options.order;
+    let group = match options.group {
         0 if fidelity.crashes_like_the_kubelet() => return Err(TakeError::Crashes),
         0 => 1,
         some => some,
@@ -47,7 +70,8 @@ pub fn take_distributed(
             available: available.len(),
         });
     }
-    match DistributionSearch::new(&accumulator, count, group, fidelity).best()? {
+    let options = DistributionOptions { group, ..options };
+    match DistributionSearch::new(&accumulator, count, options, fidelity).best()? {
         Some(plan) => {
             take_plan(&mut accumulator, &plan, group, packing, fidelity)?;
             match (accumulator.needed(), accumulator.surplus()) {

@@ -10,6 +10,7 @@
 
 use super::accumulator::{CpuAccumulator, Visits};
 use super::combinations::{Combinations, Kept};
+use super::distributed::DistributionOptions;
 use super::take::TakeError;
 use crate::fidelity::Fidelity;
 use crate::machine::cpus::CpuTopology;
@@ -47,6 +48,8 @@ pub(super) struct DistributionSearch {
     group: usize,
     /// The smallest and the largest number of nodes to try.
     range: (usize, usize),
+    /// The index of the one socket that each node is on, if NUMA nodes of one socket are preferred.
+    socket_of_node: Option<Vec<Option<usize>>>,
     fidelity: Fidelity,
     steps_left: usize,
 }
@@ -69,9 +72,10 @@ impl DistributionSearch {
     pub(super) fn new(
         accumulator: &CpuAccumulator<'_>,
         count: usize,
-        group: usize,
+        options: DistributionOptions,
         fidelity: Fidelity,
     ) -> Self {
+        let group = options.group;
         let topology = accumulator.topology;
         let mut free = [0; 64];
         for (slot, node) in free.iter_mut().zip(topology.nodes()) {
@@ -96,6 +100,7 @@ impl DistributionSearch {
             count,
             group,
             range: nodes_needed(topology, distinct, count, group),
+            socket_of_node: options.within_sockets.then(|| sockets(topology)),
             fidelity,
             steps_left: match fidelity.loops_like_the_kubelet() {
                 true => EXACT_STEPS,
@@ -129,7 +134,10 @@ impl DistributionSearch {
     fn plan(&self, best: &BestDistribution) -> DistributionPlan {
         let node = |&position: &usize| self.nodes[position];
         let nodes: Visits = best.nodes.positions().iter().map(node).collect();
-        let share = self.share(nodes.len());
+        let share = match self.fidelity.distributes_within_sockets() {
+            true => self.capped_share(&nodes),
+            false => self.share(nodes.len()),
+        };
         DistributionPlan {
             remainder: self.count - share * nodes.len(),
             share,
@@ -141,6 +149,33 @@ impl DistributionSearch {
     /// The number of CPUs that each of `width` nodes provides.
     fn share(&self, width: usize) -> usize {
         self.count / width / self.group * self.group
+    }
+
+    /// The same, but no more than each of `nodes` has in whole groups.
+    fn capped_share(&self, nodes: &[usize]) -> usize {
+        let most = |&node: &usize| {
+            let free = usize::try_from(self.free[node]).unwrap_or(0);
+            free / self.group * self.group
+        };
+        let least = nodes.iter().map(most).min().unwrap_or(0);
+        least.min(self.share(nodes.len()))
+    }
+
+    /// The number of CPUs that each of `nodes` provides while combinations are compared.
+    fn compared_share(&self, nodes: &[usize]) -> usize {
+        match self.socket_of_node {
+            Some(_) => self.capped_share(nodes),
+            None => self.share(nodes.len()),
+        }
+    }
+
+    /// Whether sockets matter and all `nodes` are on one.
+    fn are_in_one_socket(&self, nodes: &[usize]) -> bool {
+        let Some(sockets) = &self.socket_of_node else {
+            return false;
+        };
+        let first = nodes.first().and_then(|&node| sockets[node]);
+        first.is_some() && nodes.iter().all(|&node| sockets[node] == first)
     }
 
     /// Spends the steps for one combination.
@@ -159,17 +194,23 @@ impl DistributionSearch {
                 if self.fidelity.shares_combination_storage() {
                     best.nodes.overwrite(chosen);
                 }
-                if best.balance == 0 {
+                if best.balance == 0 && (self.socket_of_node.is_none() || best.in_one_socket) {
                     break;
                 }
             }
             let nodes: Visits = chosen.iter().map(|&at| self.nodes[at]).collect();
             let limit = best.as_ref().map_or(Balance::MAX, |best| best.balance);
+            let best_in_one = best.as_ref().is_some_and(|best| best.in_one_socket);
+            let in_one_socket = self.are_in_one_socket(&nodes);
             if let Some((balance, extra)) = self.try_nodes(&nodes)?
-                && balance < limit
+                && match in_one_socket == best_in_one {
+                    true => balance < limit,
+                    false => in_one_socket,
+                }
             {
                 *best = Some(BestDistribution {
                     balance,
+                    in_one_socket,
                     nodes: Kept::new(chosen),
                     extra,
                 });
@@ -183,7 +224,7 @@ impl DistributionSearch {
         if !self.can_satisfy(nodes) {
             return Ok(None);
         }
-        let share = self.share(nodes.len());
+        let share = self.compared_share(nodes);
         let mut left = self.free;
         for &node in nodes {
             left[node] -= signed(share);
@@ -209,7 +250,7 @@ impl DistributionSearch {
         let mut seen = 0_u64;
         let mut cpus = 0;
         let mut groups = 0;
-        let (group, share) = (signed(self.group), signed(self.share(nodes.len())));
+        let (group, share) = (signed(self.group), signed(self.compared_share(nodes)));
         for &node in nodes {
             if self.free[node] < share {
                 return false;
@@ -352,6 +393,8 @@ impl DistributionSearch {
 /// The best choice so far.
 struct BestDistribution {
     balance: Balance,
+    /// Whether the nodes are on one socket; false if sockets do not matter.
+    in_one_socket: bool,
     nodes: Kept,
     extra: Visits,
 }
@@ -370,6 +413,19 @@ fn nodes_needed(
         needed.div_ceil(groups_per_node),
         needed.min(nodes_available),
     )
+}
+
+/// By NUMA node the index of its socket; `None` for a node on several sockets.
+fn sockets(topology: &CpuTopology) -> Vec<Option<usize>> {
+    let mut found = vec![None; topology.nodes().len()];
+    let mut seen = vec![false; topology.nodes().len()];
+    for (socket, nodes) in topology.levels().nodes_in_socket.iter().enumerate() {
+        for node in nodes {
+            found[node.at] = (!seen[node.at]).then_some(socket);
+            seen[node.at] = true;
+        }
+    }
+    found
 }
 
 /// `sum / n` in thousandths, rounded half away from zero as the kubelet does.

@@ -42,6 +42,7 @@ impl CpuManager {
                 let gates = OptionGates {
                     alpha: settings.alpha_cpu_options,
                     beta: settings.beta_cpu_options,
+                    version: settings.fidelity.version(),
                 };
                 let settings = StaticSettings {
                     options: CpuOptions::parse(options, gates).map_err(CpuPolicyError::from)?,

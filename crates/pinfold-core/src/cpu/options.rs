@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fidelity::KubeletVersion;
 use crate::go_text::{self, GoTextError};
 use crate::machine::cpus::CpuTopology;
 use crate::policy::TopologyPolicy;
@@ -46,10 +47,48 @@ pub struct CpuOptions {
 /// The feature gates `CPUManagerPolicyAlphaOptions` (off by default) and `CPUManagerPolicyBetaOptions` (on by default).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionGates {
-    /// `align-by-socket` and `distribute-cpus-across-cores`.
+    /// Whether alpha options are enabled.
     pub alpha: bool,
-    /// `distribute-cpus-across-numa`.
+    /// Whether beta options are enabled.
     pub beta: bool,
+    /// The kubelet's version, which decides the stage of every option.
+    pub version: KubeletVersion,
+}
+
+/// The minor versions in which an option became alpha, beta and stable; `NEVER` if it did not.
+struct Stages {
+    name: &'static str,
+    alpha: u8,
+    beta: u8,
+    stable: u8,
+}
+
+const NEVER: u8 = u8::MAX;
+
+#[rustfmt::skip]
+const STAGES: [Stages; 6] = [
+    Stages { name: FULL_PCPUS_ONLY, alpha: 0, beta: 0, stable: 33 },
+    Stages { name: DISTRIBUTE_ACROSS_NUMA, alpha: 0, beta: 33, stable: NEVER },
+    Stages { name: ALIGN_BY_SOCKET, alpha: 0, beta: NEVER, stable: NEVER },
+    Stages { name: DISTRIBUTE_ACROSS_CORES, alpha: 31, beta: NEVER, stable: NEVER },
+    Stages { name: STRICT_RESERVATION, alpha: 32, beta: 33, stable: 35 },
+    Stages { name: PREFER_ALIGN_BY_CACHE, alpha: 32, beta: 34, stable: 36 },
+];
+
+impl OptionGates {
+    /// Mirrors `CheckPolicyOptionAvailable`.
+    fn check(self, name: &str) -> Result<(), CpuOptionError> {
+        let owned = || name.to_owned();
+        let since = |minor| self.version >= KubeletVersion::minor(minor);
+        match STAGES.iter().find(|stages| stages.name == name) {
+            Some(stages) if since(stages.stable) => Ok(()),
+            Some(stages) if since(stages.beta) && self.beta => Ok(()),
+            Some(stages) if since(stages.beta) => Err(CpuOptionError::BetaOff { name: owned() }),
+            Some(stages) if since(stages.alpha) && self.alpha => Ok(()),
+            Some(stages) if since(stages.alpha) => Err(CpuOptionError::AlphaOff { name: owned() }),
+            _ => Err(CpuOptionError::Unknown { name: owned() }),
+        }
+    }
 }
 
 /// Invalid options. The messages are the kubelet's.
@@ -115,17 +154,14 @@ impl CpuOptions {
         let mut parsed = Self::default();
         for (name, value) in options {
             let owned = || name.clone();
+            gates.check(name)?;
             let field = match name.as_str() {
                 FULL_PCPUS_ONLY => &mut parsed.full_pcpus_only,
                 STRICT_RESERVATION => &mut parsed.strict_reservation,
                 PREFER_ALIGN_BY_CACHE => &mut parsed.prefer_align_by_cache,
-                DISTRIBUTE_ACROSS_NUMA if gates.beta => &mut parsed.distribute_across_numa,
-                DISTRIBUTE_ACROSS_NUMA => return Err(CpuOptionError::BetaOff { name: owned() }),
-                ALIGN_BY_SOCKET if gates.alpha => &mut parsed.align_by_socket,
-                DISTRIBUTE_ACROSS_CORES if gates.alpha => &mut parsed.distribute_across_cores,
-                ALIGN_BY_SOCKET | DISTRIBUTE_ACROSS_CORES => {
-                    return Err(CpuOptionError::AlphaOff { name: owned() });
-                }
+                DISTRIBUTE_ACROSS_NUMA => &mut parsed.distribute_across_numa,
+                ALIGN_BY_SOCKET => &mut parsed.align_by_socket,
+                DISTRIBUTE_ACROSS_CORES => &mut parsed.distribute_across_cores,
                 _ => return Err(CpuOptionError::Unknown { name: owned() }),
             };
             *field = go_text::boolean(value).map_err(|source| CpuOptionError::BadValue {
@@ -181,11 +217,34 @@ mod tests {
     const ALL: OptionGates = OptionGates {
         alpha: true,
         beta: true,
+        version: KubeletVersion::DEFAULT,
     };
     const BETA: OptionGates = OptionGates {
         alpha: false,
-        beta: true,
+        ..ALL
     };
+
+    #[test]
+    fn an_option_is_unknown_then_alpha_then_beta_then_stable() {
+        let of = |minor, beta| OptionGates {
+            alpha: false,
+            beta,
+            version: KubeletVersion::minor(minor),
+        };
+        let strict = [(STRICT_RESERVATION, "true")];
+        let unknown = "unknown CPU Manager Policy option: \"strict-cpu-reservation\"";
+        let off = |stage| {
+            format!(
+                "CPU Manager Policy {stage}-level Options not enabled, \
+                 but option \"strict-cpu-reservation\" provided"
+            )
+        };
+        assert_eq!(parse(&strict, of(31, true)), Err(unknown.to_owned()));
+        assert_eq!(parse(&strict, of(32, true)), Err(off("Alpha")));
+        assert_eq!(parse(&strict, of(33, false)), Err(off("Beta")));
+        assert!(parse(&strict, of(34, true)).is_ok());
+        assert!(parse(&strict, of(35, false)).is_ok());
+    }
 
     #[test]
     fn an_option_is_parsed_as_go_parses_a_boolean() {

@@ -93,16 +93,21 @@ fn take_part_of_cache(
         some => some,
     };
     let needed = accumulator.needed();
+    let odd = fidelity.fits_odd_requests_into_caches();
+    let cores = match odd {
+        true => needed.div_ceil(per_core),
+        false => needed / per_core,
+    };
     let open = levels.cores_in_cache[cache]
         .iter()
         .filter(|core| accumulator.free.count_of(&core.threads) > 0)
-        .take(needed.div_ceil(per_core));
+        .take(cores);
     let threads = open.map(|core| levels.threads_of_core[core.at].as_slice());
     let found: usize = threads
         .clone()
         .map(|threads| accumulator.free.count_of(threads))
         .sum();
-    let one_too_many = found == needed + 1 && !needed.is_multiple_of(2) && per_core > 1;
+    let one_too_many = odd && found == needed + 1 && !needed.is_multiple_of(2) && per_core > 1;
     if found == needed || one_too_many {
         let mut cpus: CpuSet = threads.flatten().copied().collect();
         cpus &= &accumulator.free;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::distributed::take_distributed;
+use super::distributed::{DistributionOptions, take_distributed};
 use super::error::{CpuError, CpuPolicyError};
 use super::options::CpuOptions;
 use super::packed::{PackingOptions, take_packed};
@@ -325,7 +325,7 @@ impl StaticCpus {
         };
         let whole = match self.pod_level {
             PodLevel::Managed => state.pod(pod),
-            PodLevel::Ignored => None,
+            PodLevel::Unknown | PodLevel::Ignored => None,
         };
         let released = whole.cloned();
         let released = released.unwrap_or_else(|| state.containers_of(pod));
@@ -394,6 +394,12 @@ impl StaticCpus {
             false => (&supply.free | &supply.reuse).len(),
         };
         match requested > available {
+            true if available == 0 && !self.fidelity.names_missing_cores() => {
+                Err(CpuError::NotWholeCores {
+                    requested,
+                    per_core,
+                })
+            }
             true => Err(CpuError::TooFewWholeCores {
                 requested,
                 per_core,
@@ -470,7 +476,13 @@ impl StaticCpus {
                 true => topology.cpus_per_core(),
                 false => 1,
             };
-            return take_distributed(topology, available, count, group, order, self.fidelity);
+            let grouping = DistributionOptions {
+                group,
+                order,
+                within_sockets: self.options.align_by_socket
+                    && self.fidelity.distributes_within_sockets(),
+            };
+            return take_distributed(topology, available, count, grouping, self.fidelity);
         }
         let packing = PackingOptions {
             order,

@@ -13,12 +13,33 @@ use super::ascending::Ascending;
 use super::{AdvertisedDevices, Device, DevicePool, DeviceSet, DeviceState, ReusableDevices};
 use crate::cover::narrowest;
 use crate::demand;
+use crate::fidelity::Fidelity;
 use crate::hint::{
     Component, Family, Preference, ProviderHints, ResourceHints, Threshold, WideGroup,
 };
 use crate::name::{DeviceId, ResourceName};
 use crate::node_set::{NodeId, NodeSet};
 use crate::pod::{Container, Pod, ResourceList};
+
+/// The NUMA nodes that masks are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceMasks {
+    /// Those with devices of the resource; all, if none has any.
+    NodesWithDevices,
+    /// All of the machine.
+    AllNodes,
+}
+
+impl DeviceMasks {
+    /// Those of a kubelet.
+    #[must_use]
+    pub fn of(fidelity: Fidelity) -> Self {
+        match fidelity.narrows_device_masks() {
+            true => Self::NodesWithDevices,
+            false => Self::AllNodes,
+        }
+    }
+}
 
 /// The hints for one container, a row for each device resource it requests.
 #[must_use]
@@ -28,18 +49,24 @@ pub fn container_hints(
     pod: &Pod,
     container: &Container,
     reusable: &ReusableDevices,
+    masks: DeviceMasks,
 ) -> ProviderHints {
     let nothing = DeviceSet::new();
     rows(pool, state, &container.limits, |resource, request| {
         let held = state.held(&pod.uid, &container.name, resource);
         let left = reusable.of(resource).unwrap_or(&nothing);
-        hints(pool, state, resource, request, held, left)
+        hints(pool, state, resource, request, held, left, masks)
     })
 }
 
 /// The hints for all containers of a pod together. Reusable devices of init containers are not considered.
 #[must_use]
-pub fn pod_hints(pool: &DevicePool, state: &DeviceState, pod: &Pod) -> ProviderHints {
+pub fn pod_hints(
+    pool: &DevicePool,
+    state: &DeviceState,
+    pod: &Pod,
+    masks: DeviceMasks,
+) -> ProviderHints {
     let limits = demand::effective_limits(pod);
     rows(pool, state, &limits, |resource, request| {
         let held = state.held_by_pod(&pod.uid, resource);
@@ -50,6 +77,7 @@ pub fn pod_hints(pool: &DevicePool, state: &DeviceState, pod: &Pod) -> ProviderH
             request,
             Some(&held),
             &DeviceSet::new(),
+            masks,
         )
     })
 }
@@ -78,6 +106,7 @@ fn hints(
     request: i64,
     held: Option<&DeviceSet>,
     reusable: &DeviceSet,
+    masks: DeviceMasks,
 ) -> ResourceHints {
     let Some(devices) = pool.devices(resource).filter(|_| pool.is_aligned(resource)) else {
         return ResourceHints::DontCare;
@@ -89,7 +118,7 @@ fn hints(
             true => {
                 let mut held = Ascending::new(held.iter());
                 let is_available = |id: &DeviceId, _: &Device| held.contains(id);
-                let matching = Matching::new(pool.nodes(), devices, request, is_available);
+                let matching = Matching::new(pool.nodes(), masks, devices, request, is_available);
                 matching.family(devices, &none)
             }
             false => ResourceHints::Unsatisfiable,
@@ -97,7 +126,7 @@ fn hints(
         _ => {
             let mut in_use = Ascending::new(state.in_use_of(resource));
             let is_free = |id: &DeviceId, device: &Device| device.healthy && !in_use.contains(id);
-            let matching = Matching::new(pool.nodes(), devices, request, is_free);
+            let matching = Matching::new(pool.nodes(), masks, devices, request, is_free);
             let is_taken = |id: &&DeviceId| {
                 let device = devices.get(*id).filter(|device| device.healthy);
                 device.is_none() || state.is_in_use(resource, id)
@@ -130,6 +159,7 @@ impl Matching {
     /// Calls `is_available` for every device once, in ascending order.
     fn new(
         nodes: NodeSet,
+        masks: DeviceMasks,
         devices: &AdvertisedDevices,
         request: i64,
         mut is_available: impl FnMut(&DeviceId, &Device) -> bool,
@@ -145,7 +175,10 @@ impl Matching {
             .iter()
             .fold(NodeSet::EMPTY, |all, device| all | device.nodes);
         let known = named & nodes;
-        let universe = if known.is_empty() { nodes } else { known };
+        let universe = match masks {
+            DeviceMasks::NodesWithDevices if !known.is_empty() => known,
+            DeviceMasks::NodesWithDevices | DeviceMasks::AllNodes => nodes,
+        };
         for device in &mut candidates {
             device.nodes = device.nodes & universe;
         }

@@ -196,7 +196,14 @@ proptest! {
         let requested = i64::try_from(request).expect("small");
         let pod = pod("pod", vec![], vec![container("c", requested)]);
         let reusable = ReusableDevices::from(DevicesByResource::from([(gpu(), left.clone())]));
-        let hints = container_hints(&pool, &state, &pod, &pod.containers[0], &reusable);
+        let hints = container_hints(
+            &pool,
+            &state,
+            &pod,
+            &pod.containers[0],
+            &reusable,
+            DeviceMasks::NodesWithDevices,
+        );
 
         let available = pool.available(&state, &gpu());
         let expected = if !pool.is_aligned(&gpu()) {

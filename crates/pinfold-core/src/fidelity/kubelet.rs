@@ -1,6 +1,6 @@
 //! The kubelet's defects.
 
-use super::Fidelity;
+use super::{Fidelity, KubeletVersion};
 
 defects! {
     /// The distributed algorithm remembers combinations in slices that it overwrites later.
@@ -30,7 +30,7 @@ defects! {
 
     /// `full-pcpus-only` requires free cores even for a container that already has its CPUs, so that it is rejected
     /// after a restart of a full machine.
-    checks_cores_before_own_cpus,
+    checks_cores_before_own_cpus until 37,
 
     /// The CPUs of a pod with pod-level resources are chosen again after a restart, and stay assigned when dividing
     /// them among its containers fails.
@@ -64,7 +64,7 @@ defects! {
 
     /// A container that requests no memory, in a pod with pod-level resources, is rejected where NUMA nodes are full or
     /// in use.
-    places_empty_memory_demands,
+    places_empty_memory_demands until 37,
 
     /// Pod-level memory is allocated again whenever the pod is admitted again.
     allocates_pod_memory_again,

@@ -21,7 +21,7 @@ use crate::device::{NoPreference, PreferredAllocation};
 use crate::explanation::{Alignment, AlignmentHints, Cause, Explanation, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::merge::{self, Budgets, MergeFacts, MergeRequest};
-use crate::name::ContainerName;
+use crate::name::{ContainerName, PodUid};
 use crate::pod::{Container, Pod};
 use crate::policy::TopologyPolicy;
 use crate::settings::TopologyScope;
@@ -63,6 +63,14 @@ impl Ledger {
     ) -> Admission {
         let ordinal = self.state.generation;
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
+        let lasting = !transaction.rules.fidelity().releases_last_pod() && aside.is_none();
+        if lasting {
+            let last = self.last.replace(pod.uid.clone());
+            let gone = |last: &PodUid| !transaction.state.admitted_pods.contains_key(last);
+            if let Some(last) = last.filter(|last| *last != pod.uid).filter(gone) {
+                transaction.release_all(&last);
+            }
+        }
         if let Some(aside) = aside {
             let edit = transaction
                 .state
@@ -116,6 +124,7 @@ impl Ledger {
             Err(rejection) => {
                 let keeps = transaction.rules.fidelity().keeps_parts_of_rejected_pods();
                 match keeps && aside.is_none() {
+                    true if lasting => {}
                     true => transaction.release_all(&pod.uid),
                     false => transaction.discard(),
                 }

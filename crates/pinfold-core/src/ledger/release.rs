@@ -50,7 +50,9 @@ impl Ledger {
         }
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         transaction.set_pod(pod, None);
-        transaction.release_all(pod);
+        if self.last.as_ref() != Some(pod) {
+            transaction.release_all(pod);
+        }
         Ok(transaction
             .finish(LedgerEvent::Released(pod.clone()))
             .expect("the entry of the pod was removed"))

@@ -9,14 +9,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::change::LedgerEvent;
 use super::rules::Rules;
 use super::state::{AdmittedPod, LedgerState};
+use super::transaction::LedgerTransaction;
 use super::{AuditFinding, Ledger, LedgerError, check_containers};
 use crate::cpu::{CpuState, CpuStateError};
 use crate::decision::{AdmissionResult, Decision};
 use crate::device::{DevicePool, DeviceState, PreferredAllocation};
 use crate::explanation::Explanation;
 use crate::memory::{MemoryStartError, MemoryState};
+use crate::name::PodUid;
 use crate::pod::Pod;
 
 /// The content of the kubelet's three state files.
@@ -97,8 +100,10 @@ impl Ledger {
             .map(|admitted| admitted.pod.clone())
             .collect();
         let pool = self.state.pool.clone();
+        let gone = |last: &PodUid| !self.state.admitted_pods.contains_key(last);
+        let last = self.last.take().filter(gone);
         let (mut ledger, restarted) =
-            Ledger::restart_from(self.rules.clone(), saved, pool, &pods, plugins)?;
+            Ledger::restart_after(last, self.rules.clone(), saved, pool, &pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
         *self = ledger;
         Ok(restarted)
@@ -116,13 +121,35 @@ impl Ledger {
         pods: &[Arc<Pod>],
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<(Self, Restarted), RestartError> {
+        Self::restart_after(None, rules, saved, pool, pods, plugins)
+    }
+
+    /// As [`Ledger::restart_from`]. `last` is a pod that is gone and still in the state; it is released once the managers
+    /// have started.
+    fn restart_after(
+        last: Option<PodUid>,
+        rules: Arc<Rules>,
+        saved: SavedState,
+        pool: DevicePool,
+        pods: &[Arc<Pod>],
+        plugins: &mut dyn PreferredAllocation,
+    ) -> Result<(Self, Restarted), RestartError> {
         for pod in pods {
             check_containers(pod)?;
         }
         let mut state = saved.with_devices(pool);
         if rules.fidelity().restarts_like_the_kubelet() {
             state.start(&rules)?;
-            let mut ledger = Self { rules, state };
+            let mut ledger = Self {
+                rules,
+                state,
+                last: None,
+            };
+            if let Some(last) = last {
+                let mut transaction = LedgerTransaction::new(&ledger.rules, &mut ledger.state);
+                transaction.release_all(&last);
+                transaction.finish(LedgerEvent::Released(last));
+            }
             let decisions = pods.iter().map(|pod| ledger.decide(pod, plugins).decision);
             let decisions = decisions.collect();
             return Ok((ledger, Restarted { decisions }));
@@ -132,7 +159,11 @@ impl Ledger {
             (state.cpus, state.memory) = (cpus, memory);
         }
         state.add_pods(pods);
-        let ledger = Self { rules, state };
+        let ledger = Self {
+            rules,
+            state,
+            last: None,
+        };
         if let Some(finding) = ledger.audit().into_iter().next() {
             return Err(RestartError::Unsound(finding));
         }
@@ -152,7 +183,11 @@ impl Ledger {
     ) -> Self {
         let mut state = saved.with_devices(pool);
         state.add_pods(pods);
-        Self { rules, state }
+        Self {
+            rules,
+            state,
+            last: None,
+        }
     }
 
     /// Continues with the state that was journaled under the same rules.
@@ -160,7 +195,11 @@ impl Ledger {
     /// # Errors
     /// With the first finding if the state is inconsistent.
     pub fn from_journal(rules: Arc<Rules>, state: LedgerState) -> Result<Self, AuditFinding> {
-        let ledger = Self { rules, state };
+        let ledger = Self {
+            rules,
+            state,
+            last: None,
+        };
         match ledger.audit().into_iter().next() {
             Some(finding) => Err(finding),
             None => Ok(ledger),

@@ -166,7 +166,7 @@ fn topology_options(
     if settings.topology_policy == TopologyPolicy::None {
         return Ok(TopologyOptions::default());
     }
-    let options = TopologyOptions::parse(&settings.topology_options)?;
+    let options = TopologyOptions::parse(&settings.topology_options, settings.fidelity)?;
     let (most, found) = (options.max_numa_nodes, machine.nodes().len());
     if found > most && settings.fidelity.limits_numa_nodes() {
         return Err(SettingsError::TooManyNodes { most, found });

@@ -18,6 +18,7 @@ impl Ledger {
         Self {
             rules: self.rules.clone(),
             state,
+            last: None,
         }
     }
 
@@ -28,6 +29,7 @@ impl Ledger {
         let mut changed = Self {
             rules,
             state: self.state.clone(),
+            last: self.last.clone(),
         };
         if let Some(cpus) = changed.rules.cpus.as_static() {
             // Strictly reserved CPUs are not part of the shared pool, others are.

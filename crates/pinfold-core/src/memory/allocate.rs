@@ -186,7 +186,7 @@ impl StaticMemory {
             }
             (chosen, preferred) = (best, extended.preferred);
         }
-        if breaks_group(search.state, chosen) {
+        if self.fidelity.rejects_mixed_groups() && breaks_group(search.state, chosen) {
             return Err(MemoryError::BreaksGroup { chosen });
         }
         Ok(Hint::on(chosen, preferred))

@@ -11,6 +11,7 @@ use super::static_policy::StaticMemory;
 use super::table::{MemoryAmounts, MemoryBlock, MemoryState, NodeMemory};
 use super::transaction::MemoryTransaction;
 use crate::demand::PodLevel;
+use crate::fidelity::Fidelity;
 use crate::name::{ContainerName, PodUid, ResourceName};
 use crate::node_set::NodeId;
 
@@ -100,7 +101,7 @@ impl StaticMemory {
             nodes: self.expected_nodes(restored)?,
             ..MemoryState::default()
         };
-        match difference(restored, &expected) {
+        match difference(restored, &expected, self.fidelity) {
             Some(difference) => Err(MemoryStartError::Differs(difference)),
             None => Ok(edits),
         }
@@ -128,7 +129,7 @@ impl StaticMemory {
         for (pod, containers) in &restored.containers {
             let whole = match self.pod_level {
                 PodLevel::Managed => restored.pod_blocks(pod).unwrap_or_default(),
-                PodLevel::Ignored => &[],
+                PodLevel::Unknown | PodLevel::Ignored => &[],
             };
             for block in whole {
                 self.allocate_block(&mut nodes, block, pod, None)?;
@@ -184,7 +185,11 @@ impl StaticMemory {
 }
 
 /// The first difference that matters. Mirrors `areMachineStatesEqual`.
-fn difference(found: &MemoryState, expected: &MemoryState) -> Option<TableDifference> {
+fn difference(
+    found: &MemoryState,
+    expected: &MemoryState,
+    fidelity: Fidelity,
+) -> Option<TableDifference> {
     if found.node_ids() != expected.node_ids() {
         return Some(TableDifference::Nodes);
     }
@@ -201,6 +206,10 @@ fn difference(found: &MemoryState, expected: &MemoryState) -> Option<TableDiffer
         let size =
             |amounts: MemoryAmounts| (amounts.total, amounts.system_reserved, amounts.allocatable);
         for resource in a.memory.keys() {
+            let same = a.amounts(resource) == b.amounts(resource);
+            if !same && !fidelity.compares_groups_by_sum() {
+                return Some(TableDifference::Use(id, resource.clone()));
+            }
             if size(a.amounts(resource)) != size(b.amounts(resource)) {
                 return Some(TableDifference::Size(id, resource.clone()));
             }

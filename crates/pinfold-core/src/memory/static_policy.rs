@@ -81,7 +81,7 @@ impl StaticMemory {
         let mut transaction = MemoryTransaction::new(state);
         let of_pod = match self.pod_level {
             PodLevel::Managed => state.pod_blocks(pod),
-            PodLevel::Ignored => None,
+            PodLevel::Unknown | PodLevel::Ignored => None,
         };
         transaction.set_blocks(pod, container, None);
         match (of_pod, state.blocks(pod, container)) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fidelity::Fidelity;
 use crate::go_text::{self, GoTextError};
 
 /// The topology manager's scope.
@@ -89,7 +90,10 @@ impl TopologyOptions {
     ///
     /// # Errors
     /// For unknown options and values out of range, with the kubelet's message; the first by name if there are several.
-    pub(crate) fn parse(options: &BTreeMap<String, String>) -> Result<Self, TopologyOptionError> {
+    pub(crate) fn parse(
+        options: &BTreeMap<String, String>,
+        fidelity: Fidelity,
+    ) -> Result<Self, TopologyOptionError> {
         let mut parsed = Self::default();
         for (name, value) in options {
             match name.as_str() {
@@ -101,7 +105,7 @@ impl TopologyOptions {
                         }
                     })?;
                 }
-                MAX_NUMA_NODES => {
+                MAX_NUMA_NODES if fidelity.knows_max_numa_nodes() => {
                     let nodes = go_text::integer(value).map_err(|source| {
                         TopologyOptionError::NotANumber {
                             option: MAX_NUMA_NODES,

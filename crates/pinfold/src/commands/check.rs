@@ -38,7 +38,7 @@ struct CheckReport {
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let decider = args.decider.decider;
     let fidelity = match decider {
-        Decider::Kubelet(_) => Fidelity::Exact,
+        Decider::Kubelet(version) => Fidelity::of_kubelet(version),
         Decider::Pinfold => Fidelity::Sound,
         Decider::Koordinator | Decider::Volcano | Decider::SchedulerPlugins => {
             return Err(Failure::BadInput(format!(

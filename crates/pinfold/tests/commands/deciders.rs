@@ -163,8 +163,8 @@ fn check_and_simulate_agree_on_whether_the_kubelet_starts() {
 #[test]
 fn an_unknown_version_or_program_is_rejected_with_the_known_ones() {
     for (decider, part) in [
-        ("kubelet-1.12", "known versions: 1.36"),
-        ("kubelet-", "known versions: 1.36"),
+        ("kubelet-1.12", "known versions: 1.29 to 1.37"),
+        ("kubelet-", "known versions: 1.29 to 1.37"),
         (
             "docker",
             "expected kubelet, pinfold, koordinator, volcano or scheduler-plugins",

@@ -8,7 +8,7 @@ use crate::program::{root, run, shell, words};
 use crate::{COMMAND, golden};
 
 /// What a block of commands may need that a test does not have, as in `sh needs=cluster`.
-const NEEDS: [&str; 4] = ["cluster", "node", "agent", "root"];
+const NEEDS: [&str; 5] = ["cluster", "node", "agent", "root", "go"];
 
 /// Compares the output of every command on a page with the page. Returns the number of commands.
 pub(crate) fn check(page: &str) -> usize {

@@ -1,30 +1,24 @@
 //! The versions of kubelets and container runtimes.
 
-use pinfold_kube::decider::KubeletVersion;
+use pinfold_core::fidelity::{KubeletVersion, UnknownKubelet};
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Grouped, Severity};
 
-/// Kubelets of other versions than those whose decisions are known.
+/// Kubelets whose decisions are not known.
 pub(super) fn kubelet(evidence: &Evidence) -> Vec<Finding> {
     let mut found = Grouped::default();
     for (name, node) in &evidence.nodes {
-        let version = node.kubelet.trim_start_matches('v');
-        let mut parts = version.splitn(3, '.');
-        let (Some(major), Some(minor)) = (parts.next(), parts.next()) else {
-            continue;
+        let problem = match KubeletVersion::nearest(&node.kubelet) {
+            Ok((newest, true)) => format!(
+                "kubelet {}: its decisions are predicted as those of kubelet {newest}",
+                node.kubelet
+            ),
+            Err(error @ UnknownKubelet::TooOld(_)) => error.to_string(),
+            // Nodes of files may have no version.
+            Ok((_, false)) | Err(_) => continue,
         };
-        let version = format!("{major}.{minor}");
-        if !KubeletVersion::KNOWN
-            .iter()
-            .any(|known| known.name() == version)
-        {
-            let problem = format!(
-                "kubelet {version}: its decisions are predicted as those of kubelet {}",
-                KubeletVersion::NEWEST
-            );
-            found.node(Severity::Info, name, problem, "");
-        }
+        found.node(Severity::Info, name, problem, "");
     }
     found.finish()
 }

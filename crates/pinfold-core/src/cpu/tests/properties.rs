@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::machines::{CoreShape, container, demand, fresh, pod, policy, sidecar, topology};
 use crate::cpu::{
-    CpuEdit, CpuError, CpuOptions, CpuSortingStrategy, CpuState, PackingOptions, PodCpus,
-    StaticCpus, TakeError, take_distributed, take_packed,
+    CpuEdit, CpuError, CpuOptions, CpuSortingStrategy, CpuState, DistributionOptions,
+    PackingOptions, PodCpus, StaticCpus, TakeError, take_distributed, take_packed,
 };
 use crate::cpu_set::{CpuId, CpuSet};
 use crate::edit::Direction;
@@ -129,7 +129,16 @@ proptest! {
         let packing = PackingOptions { order, align_by_cache };
         for fidelity in [Fidelity::Exact, Fidelity::Sound] {
             let packed = take_packed(&machine, &available, count, packing, fidelity);
-            let spread = take_distributed(&machine, &available, count, group, order, fidelity);
+            let spread = take_distributed(
+                &machine,
+                &available,
+                count,
+                DistributionOptions {
+                    order,
+                    ..DistributionOptions::groups_of(group)
+                },
+                fidelity,
+            );
             if fidelity == Fidelity::Sound {
                 for taken in [packed, spread] {
                     match taken {

@@ -1,7 +1,10 @@
 //! Defects of the kubelet's algorithms, each with a small machine that shows it.
 
 use super::machines::{cpus, even, misreported, topology};
-use crate::cpu::{CpuSortingStrategy, PackingOptions, TakeError, take_distributed, take_packed};
+use crate::cpu::{
+    CpuSortingStrategy, DistributionOptions, PackingOptions, TakeError, take_distributed,
+    take_packed,
+};
 use crate::fidelity::Fidelity::{Exact, Sound};
 
 const PACKED: PackingOptions = PackingOptions {
@@ -59,8 +62,7 @@ fn a_group_that_no_node_has_is_packed_or_reported_as_endless() {
             &machine,
             &available,
             count,
-            2,
-            CpuSortingStrategy::Packed,
+            DistributionOptions::groups_of(2),
             fidelity,
         )
     };
@@ -79,8 +81,7 @@ fn cpus_are_spread_evenly_over_as_few_nodes_as_needed() {
             &machine,
             all,
             count,
-            group,
-            CpuSortingStrategy::Packed,
+            DistributionOptions::groups_of(group),
             Sound,
         )
         .unwrap()
@@ -108,8 +109,7 @@ fn the_search_over_many_nodes_is_bounded() {
             &machine,
             &available,
             45,
-            1,
-            CpuSortingStrategy::Packed,
+            DistributionOptions::groups_of(1),
             fidelity,
         )
     };
@@ -132,8 +132,7 @@ fn fewer_cpus_than_cores_fail_only_under_exact_fidelity() {
             &machine,
             available,
             1,
-            group,
-            CpuSortingStrategy::Packed,
+            DistributionOptions::groups_of(group),
             fidelity,
         )
     };

@@ -25,6 +25,7 @@ fn hints_for(pool: &DevicePool, state: &DeviceState, gpus: i64) -> Option<Vec<Hi
         &pod,
         container,
         &ReusableDevices::default(),
+        DeviceMasks::NodesWithDevices,
     ))
 }
 
@@ -105,7 +106,12 @@ fn after_a_restart_the_hints_lead_to_the_same_devices() {
     );
     let pod = pod("pod", vec![], vec![container("c", 1), container("d", 1)]);
     assert_eq!(
-        written_out(&pod_hints(&pool, &state, &pod)),
+        written_out(&pod_hints(
+            &pool,
+            &state,
+            &pod,
+            DeviceMasks::NodesWithDevices
+        )),
         Some(vec![both])
     );
 }
@@ -121,7 +127,12 @@ fn a_pod_requests_its_peak() {
         vec![container("c", 1), container("d", 1)],
     );
     assert_eq!(
-        written_out(&pod_hints(&pool, &state, &pod)),
+        written_out(&pod_hints(
+            &pool,
+            &state,
+            &pod,
+            DeviceMasks::NodesWithDevices
+        )),
         Some(vec![both])
     );
 }

@@ -3,7 +3,7 @@
 use super::{AllocationError, Attempt, HintProvider};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::demand;
-use crate::device::{self, DeviceError, DeviceRequest};
+use crate::device::{self, DeviceError, DeviceMasks, DeviceRequest};
 use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::transaction::LedgerTransaction;
@@ -22,9 +22,12 @@ impl HintProvider for DeviceProvider {
         } = attempt;
         let (pool, state) = (&transaction.state.pool, &transaction.state.devices);
         let spec = pod.demand.pod();
+        let masks = DeviceMasks::of(transaction.rules.fidelity());
         match container {
-            Some(container) => device::container_hints(pool, state, spec, container, &pod.devices),
-            None => device::pod_hints(pool, state, spec),
+            Some(container) => {
+                device::container_hints(pool, state, spec, container, &pod.devices, masks)
+            }
+            None => device::pod_hints(pool, state, spec, masks),
         }
     }
 

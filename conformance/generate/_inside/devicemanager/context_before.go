@@ -1,0 +1,19 @@
+//go:build !devicectx
+
+package devicemanager
+
+import (
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+func (e vectorsEndpoint) getPreferredAllocation(available, must []string, size int) (*pluginapi.PreferredAllocationResponse, error) {
+	return e.prefer(available, must, size)
+}
+
+func (e vectorsEndpoint) allocate([]string) (*pluginapi.AllocateResponse, error) {
+	return e.accept()
+}
+
+func (e vectorsEndpoint) preStartContainer([]string) (*pluginapi.PreStartContainerResponse, error) {
+	return &pluginapi.PreStartContainerResponse{}, nil
+}

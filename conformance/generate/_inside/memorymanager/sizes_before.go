@@ -1,0 +1,5 @@
+//go:build !sizes
+
+package memorymanager
+
+var vectorsContainerRequests = getRequestedResources
