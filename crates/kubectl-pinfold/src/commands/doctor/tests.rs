@@ -298,7 +298,10 @@ const CASES: &[Case] = &[
             json!("containerd://1.6.20");
     }),
     ("kubelet-version", Severity::Info, |cluster| {
-        cluster.node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.30.2");
+        cluster.node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.99.0");
+    }),
+    ("kubelet-version", Severity::Info, |cluster| {
+        cluster.node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.28.9");
     }),
 ];
 
