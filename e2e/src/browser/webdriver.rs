@@ -79,12 +79,20 @@ impl Browser {
             body.len()
         );
         stream.write_all(request.as_bytes()).map_err(failed)?;
+        // chromedriver keeps the connection open.
         let mut response = Vec::new();
-        stream.read_to_end(&mut response).map_err(failed)?;
-        let response = String::from_utf8_lossy(&response);
-        let (_, body) = response.split_once("\r\n\r\n").ok_or("no body")?;
+        let body = loop {
+            if let Some(body) = whole_body(&response) {
+                break String::from_utf8_lossy(body).into_owned();
+            }
+            let mut chunk = [0; 1 << 16];
+            match stream.read(&mut chunk).map_err(failed)? {
+                0 => return Err(format!("{method} {path}: no whole response")),
+                read => response.extend_from_slice(&chunk[..read]),
+            }
+        };
         let answer: Value =
-            serde_json::from_str(body).map_err(|error| format!("{path}: {error}"))?;
+            serde_json::from_str(&body).map_err(|error| format!("{path}: {error}"))?;
         match answer["value"]["error"].as_str() {
             Some(error) => Err(format!("{path}: {error}: {}", answer["value"]["message"])),
             None => Ok(answer["value"].clone()),
@@ -171,6 +179,16 @@ impl Drop for Browser {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// The body of a response that has arrived as a whole.
+fn whole_body(response: &[u8]) -> Option<&[u8]> {
+    let head = response.windows(4).position(|four| four == b"\r\n\r\n")?;
+    let lines = std::str::from_utf8(response.get(..head)?).ok()?.lines();
+    let mut fields = lines.filter_map(|line| line.split_once(':'));
+    let (_, length) = fields.find(|(name, _)| name.eq_ignore_ascii_case("content-length"))?;
+    let body = response.get(head + 4..)?;
+    body.get(..length.trim().parse().ok()?)
 }
 
 /// A port that was free a moment ago.
