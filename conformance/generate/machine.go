@@ -75,6 +75,15 @@ func (m *machine) smt() int {
 	return 1
 }
 
+// pageSizes are the sizes of hugepages that the machine has: the kubelet crashes if a pod asks for another one.
+func (m *machine) pageSizes() []string {
+	sizes := []string{}
+	for _, pages := range m.Nodes[0].Hugepages {
+		sizes = append(sizes, map[uint64]string{2048: "2Mi", 1 << 20: "1Gi"}[pages.SizeKiB])
+	}
+	return sizes
+}
+
 func (m *machine) cpus() []int {
 	var all []int
 	for _, node := range m.Nodes {

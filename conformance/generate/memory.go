@@ -40,7 +40,7 @@ func generateMemory(g *generator) (string, any, error) {
 	mebibytes := int(m.Nodes[0].Memory >> 20)
 	for at := range 2 + g.IntN(5) {
 		uid := fmt.Sprintf("p%d", at)
-		made := generatePod(g.Rand, uid, wish{cpus: 4, memory: pick(g.Rand, mebibytes/8, mebibytes/2, mebibytes*3/2), hugepages: true})
+		made := generatePod(g.Rand, uid, wish{cpus: 4, memory: pick(g.Rand, mebibytes/8, mebibytes/2, mebibytes*3/2), hugepages: m.pageSizes()})
 		first := true
 		step := func(op, container string) {
 			next := memoryStep{Op: op, PodUID: uid, Container: container}

@@ -340,7 +340,7 @@ func (g *generator) admission(podLevel bool) (string, any, error) {
 	}
 	per := max(1, len(m.cpus())/len(m.Nodes))
 	mebibytes := int(m.Nodes[0].Memory >> 20)
-	w := wish{cpus: pick(g.Rand, 2, 4, per, per+2), memory: pick(g.Rand, 512, mebibytes/4, mebibytes), hugepages: true, devices: names}
+	w := wish{cpus: pick(g.Rand, 2, 4, per, per+2), memory: pick(g.Rand, 512, mebibytes/4, mebibytes), hugepages: m.pageSizes(), devices: names}
 	w.podLevel = podLevel || (hasGate("PodLevelResources") && chance(g.Rand, 10))
 	alive := []string{}
 	for at := range 3 + g.IntN(8) {

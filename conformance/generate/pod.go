@@ -71,7 +71,7 @@ func named(object *v1.Pod, name string) *v1.Container {
 type wish struct {
 	cpus      int      // the most whole CPUs of a container
 	memory    int      // the most MiB of a container
-	hugepages bool     // whether containers ask for hugepages
+	hugepages []string // the page sizes that containers ask for
 	devices   []string // resources of device plugins
 	podLevel  bool     // whether pods may have pod-level resources
 }
@@ -126,11 +126,12 @@ func generateContainer(r *rand.Rand, name string, w wish, class int) container {
 	} else {
 		c.Requests["memory"] = fmt.Sprintf("%dMi", memory)
 	}
-	if w.hugepages && chance(r, 25) {
-		c.Requests["hugepages-2Mi"] = fmt.Sprintf("%dMi", 64*(1+r.IntN(8)))
-	}
-	if w.hugepages && chance(r, 5) {
-		c.Requests["hugepages-1Gi"] = "1Gi"
+	for _, size := range w.hugepages {
+		if size == "2Mi" && chance(r, 25) {
+			c.Requests["hugepages-2Mi"] = fmt.Sprintf("%dMi", 64*(1+r.IntN(8)))
+		} else if size == "1Gi" && chance(r, 5) {
+			c.Requests["hugepages-1Gi"] = "1Gi"
+		}
 	}
 	for _, resource := range w.devices {
 		if chance(r, 45) {

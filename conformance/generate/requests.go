@@ -19,7 +19,7 @@ type requestsInput struct {
 }
 
 func generatePodRequests(g *generator) (string, any, error) {
-	made := generatePod(g.Rand, "pod", wish{cpus: 6, memory: 2048, hugepages: true, devices: []string{"example.com/gpu"}, podLevel: hasGate("PodLevelResources")})
+	made := generatePod(g.Rand, "pod", wish{cpus: 6, memory: 2048, hugepages: []string{"2Mi", "1Gi"}, devices: []string{"example.com/gpu"}, podLevel: hasGate("PodLevelResources")})
 	odd := func(of map[string]string) {
 		if _, ok := of["memory"]; ok && chance(g.Rand, 15) {
 			of["memory"] = pick(g.Rand, "1.5Gi", "128M", "0", "1e9", "1000m", "0.5Gi", "64Mi", "1k")
