@@ -8,7 +8,7 @@ use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Rules, SettingsError};
 use pinfold_core::machine::Machine;
 use pinfold_core::memory::MemoryReservation;
-use pinfold_core::name::PodUid;
+use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::quantity::Quantity;
@@ -91,8 +91,9 @@ impl Scenario {
     ) -> Result<Result<Rules, SettingsError>, String> {
         let mut node_reservation = ResourceList::new();
         let mut reserved_memory = Vec::new();
+        let cpu = ResourceName::from("cpu");
         for reservation in &self.reserved_memory {
-            for (resource, amount) in &reservation.limits {
+            for (resource, amount) in reservation.limits.iter().filter(|(own, _)| **own != cpu) {
                 let sum: &mut Quantity = node_reservation.entry(resource.clone()).or_default();
                 *sum += *amount;
             }
@@ -101,15 +102,18 @@ impl Scenario {
                 limits: reservation.limits.clone(),
             });
         }
+        node_reservation.insert(cpu, self.reserved_cpu);
         let reserved_cpus = self
             .reserved_cpus
             .as_deref()
             .map(CpuList::parse)
             .transpose();
-        let (topology_policy, topology_scope, cpu_policy, memory_policy) = match self.policies() {
+        let (topology_policy, topology_scope, cpu_policy) = match self.policies() {
             Ok(policies) => policies,
             Err(error) => return Ok(Err(error)),
         };
+        // The memory manager is made last: its policy is wrong only if nothing else is.
+        let memory_policy: Result<MemoryManagerPolicy, _> = self.memory_policy.parse();
         let settings = Settings {
             fidelity,
             topology_policy,
@@ -119,38 +123,24 @@ impl Scenario {
             cpu_options: self.cpu_options.clone(),
             reserved_cpu: Some(self.reserved_cpu),
             reserved_cpus: reserved_cpus.map_err(|error| format!("reserved_cpus: {error}"))?,
-            memory_policy,
+            memory_policy: memory_policy.clone().unwrap_or_default(),
             reserved_memory,
             node_reservation,
             pod_level_resources: self.pod_level_resource_managers,
             alpha_cpu_options: self.cpu_manager_policy_alpha_options,
             beta_cpu_options: true,
         };
-        Ok(Rules::new(Arc::new(machine.clone()), settings))
+        let rules = Rules::new(Arc::new(machine.clone()), settings);
+        Ok(rules.and_then(|rules| Ok(memory_policy.map(|_| rules)?)))
     }
 
-    /// The policies and the scope by name. Under the topology policy `none` the kubelet does not read the scope.
-    fn policies(
-        &self,
-    ) -> Result<
-        (
-            TopologyPolicy,
-            TopologyScope,
-            CpuManagerPolicy,
-            MemoryManagerPolicy,
-        ),
-        SettingsError,
-    > {
+    /// The policies and the scope by name, without the memory manager's. Under the topology policy `none` the kubelet does not read the scope.
+    fn policies(&self) -> Result<(TopologyPolicy, TopologyScope, CpuManagerPolicy), SettingsError> {
         let policy = self.topology_policy.parse()?;
         let scope = match policy {
             TopologyPolicy::None => self.topology_scope.parse().unwrap_or_default(),
             _ => self.topology_scope.parse()?,
         };
-        Ok((
-            policy,
-            scope,
-            self.cpu_policy.parse()?,
-            self.memory_policy.parse()?,
-        ))
+        Ok((policy, scope, self.cpu_policy.parse()?))
     }
 }

@@ -213,13 +213,18 @@ fn every_vector_family_target_file_and_check_of_the_traceability_page_exists() {
     }
 }
 
-/// The names in a table of defects: lines that hold nothing but a name and a comma.
+/// The names in a table of defects: lines with a name, perhaps a version, and a comma.
 fn switches(source: &str) -> Vec<&str> {
     let lines = source
         .lines()
         .filter_map(|line| line.trim().strip_suffix(','))
         // A switch may name the version that it begins or ends with.
-        .map(|line| line.split_once([' ']).map_or(line, |(name, _)| name));
+        .filter_map(|line| match line.split_once(' ') {
+            Some((name, rest)) => {
+                (rest.starts_with("since ") || rest.starts_with("until ")).then_some(name)
+            }
+            None => Some(line),
+        });
     let is_name = |line: &&str| {
         line.chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')

@@ -11,7 +11,7 @@ use crate::schema;
 use crate::server::{TestServer, serve};
 
 /// Commands without results as data: an example for people, the child of `run`, completions and man pages.
-const TEXT_ONLY: [&str; 5] = ["demo", "__exec", "completions", "man", "help"];
+const TEXT_ONLY: [&str; 6] = ["demo", "serve", "__exec", "completions", "man", "help"];
 
 fn inputs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inputs")
