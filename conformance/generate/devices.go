@@ -147,7 +147,7 @@ func decideDeviceHints(w *world, text json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Calls during the hints look at the active pods: whoever holds devices is one.
+	// Calls during the hints look at the active pods: every pod that holds devices is one.
 	other := &v1.Pod{}
 	other.UID = "other"
 	active := func() []*v1.Pod { return []*v1.Pod{object, other} }

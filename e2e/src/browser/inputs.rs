@@ -108,7 +108,7 @@ pub(super) fn journal(folder: &Path, entries: u64) -> Result<PathBuf, String> {
             pod: None,
             decision: None,
         };
-        if resident.len() > 6 || (!resident.is_empty() && chance % 5 == 0) {
+        if resident.len() > 6 || (!resident.is_empty() && chance.is_multiple_of(5)) {
             let index = usize::try_from(chance / 5).unwrap_or(0) % resident.len();
             let pod = resident.swap_remove(index);
             let change = ledger.release(&pod.uid).map_err(|error| failed(&error))?;

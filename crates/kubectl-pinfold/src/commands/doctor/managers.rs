@@ -121,7 +121,7 @@ mod tests {
             ),
             ("example.com:5000/koordlet@sha256:0a", Some("koordlet")),
             (
-                "ghcr.io/x/nri-resource-policy-balloons",
+                "registry.example/x/nri-resource-policy-balloons",
                 Some("nri-plugins balloons"),
             ),
             ("example.com/koordlet-tools:1", None),
