@@ -53,7 +53,7 @@ function ruleSelects(get, changed, prefix = "") {
     changed();
   });
   const own = {
-    as: rule("as", "Who decides", info.deciders.map(({ name, title }) => ({ name, title: `${name}: ${title}` })), "kubelet, the newest known"),
+    as: rule("as", "Who decides", info.deciders.map(({ name, title }) => ({ name, title: `${name}: ${title}` })), `the default: ${info.deciders[0].name}`),
     policy: rule("policy", "Topology policy", named(info.policies), "as configured"),
     scope: rule("scope", "Scope", named(info.scopes), "as configured"),
   };
