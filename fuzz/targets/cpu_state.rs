@@ -14,7 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let file = with_right_checksum(bytes, &checksum);
-    for pod_level in [PodLevel::Ignored, PodLevel::Managed] {
+    for (pod_level, own) in [
+        (PodLevel::Ignored, CpuStateFormat::V2),
+        (PodLevel::Managed, CpuStateFormat::V3),
+    ] {
         let how = CpuRestore {
             file: "cpu_manager_state",
             policy: None,
@@ -27,10 +30,6 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = error.to_string();
                 continue;
             }
-        };
-        let own = match pod_level {
-            PodLevel::Ignored => CpuStateFormat::V2,
-            PodLevel::Managed => CpuStateFormat::V3,
         };
         for format in [own, CpuStateFormat::V4] {
             let written = state.write(format);
