@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use conformance::kubelet::{self, Machines};
 use conformance::{Case, koordinator, scheduler_plugins, volcano};
 use libfuzzer_sys::fuzz_target;
+use pinfold_core::fidelity::KubeletVersion;
 
 static MACHINES: LazyLock<Machines> = LazyLock::new(|| {
     let mut machines = Machines::default();
@@ -27,6 +28,6 @@ fuzz_target!(|text: &str| {
         Some(("koordinator", family)) => koordinator::replay(family, &case),
         Some(("volcano", family)) => volcano::replay(family, &case),
         Some(("scheduler-plugins", family)) => scheduler_plugins::replay(family, &case),
-        _ => kubelet::replay(family, &case, &MACHINES),
+        _ => kubelet::replay(KubeletVersion::DEFAULT, family, &case, &MACHINES),
     };
 });

@@ -12,7 +12,10 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let file = with_right_checksum(bytes, &checksum);
-    for pod_level in [PodLevel::Ignored, PodLevel::Managed] {
+    for (pod_level, format) in [
+        (PodLevel::Ignored, MemoryStateFormat::V1),
+        (PodLevel::Managed, MemoryStateFormat::V2),
+    ] {
         let how = MemoryRestore {
             file: "memory_manager_state",
             policy: None,
@@ -24,10 +27,6 @@ fuzz_target!(|bytes: &[u8]| {
                 let _ = error.to_string();
                 continue;
             }
-        };
-        let format = match pod_level {
-            PodLevel::Ignored => MemoryStateFormat::V1,
-            PodLevel::Managed => MemoryStateFormat::V2,
         };
         let written = state.write(format);
         let (again, read_as) = MemoryManagerState::restore(written.as_bytes(), &how)
