@@ -278,6 +278,8 @@ fn agent_configuration(name: &str, mode: Mode) -> Value {
         Mode::Agent => {
             config["mode"] = "manage".into();
             config["dialect"] = "koordinator".into();
+            // What best-effort pods have depends on the classes alone here, not on the load of the machine.
+            config["koordinator"] = json!({ "suppression": false });
             config["kubelet"]["configFile"] = "/etc/node/rules.yaml".into();
             config["runtime"] = json!({ "nriSocket": "/run/node/nri.sock" });
         }
