@@ -279,3 +279,29 @@ fn every_link_between_documents_leads_somewhere() {
         }
     }
 }
+
+/// What a document sets with `--set NAME=VALUE`, as `NAME`.
+fn values_set(document: &str) -> impl Iterator<Item = &str> {
+    let settings = document.split("--set ").skip(1);
+    settings.filter_map(|rest| rest.split_once('=').map(|(name, _)| name))
+}
+
+#[test]
+fn every_value_that_a_document_sets_is_one_of_the_chart() {
+    let schema = root().join("deploy/helm/pinfold/values.schema.json");
+    let schema: serde_json::Value = serde_json::from_slice(&fs::read(schema).unwrap()).unwrap();
+    let mut pages = crate::pages::pages();
+    pages.push(root().join("deploy/helm/pinfold/README.md"));
+    let mut count = 0;
+    for page in pages {
+        for name in values_set(&fs::read_to_string(&page).unwrap()) {
+            let mut place = &schema;
+            for key in name.split('.') {
+                place = &place["properties"][key];
+                assert!(!place.is_null(), "{}: {name}: no {key}", page.display());
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 2, "the documents set {count} values");
+}

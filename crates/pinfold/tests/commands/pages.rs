@@ -60,8 +60,9 @@ pub(crate) fn run_shell_lines() -> usize {
 }
 
 /// The README and all pages of the documentation.
-fn pages() -> Vec<PathBuf> {
-    let folders = ["docs", "docs/agent", "docs/runbooks"].map(|folder| root().join(folder));
+pub(crate) fn pages() -> Vec<PathBuf> {
+    let folders = ["docs", "docs/agent", "docs/migrate", "docs/runbooks"];
+    let folders = folders.map(|folder| root().join(folder));
     let docs = folders
         .iter()
         .flat_map(|folder| fs::read_dir(folder).expect("the folder exists"));
