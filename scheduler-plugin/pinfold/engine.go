@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,12 @@ const (
 	version = 1
 	// maxMessage is the limit of a message in bytes, as the engine has it.
 	maxMessage = 4 << 20
+	// maxObjects is the most bytes of pods in a ConnectRequest. The engine has listed the others itself.
+	maxObjects = 2 << 20
+	// The engine sees a binding shortly after the API server has confirmed it. Until then it must keep the reservation
+	// when the session starts again, so a bound pod is named for so long. maxBound is the most pods that are named.
+	seenAfter = time.Minute
+	maxBound  = 4096
 )
 
 // engine is the connection to the engine. All plugins of a process that have the same socket share one: the engine
@@ -40,9 +47,12 @@ type engine struct {
 	session   sync.RWMutex
 	connected bool
 
-	// reserved are the pods that are reserved and neither bound nor released.
+	// reserved are the pods that are reserved and neither bound nor released. bound are those that were bound last, oldest
+	// first, and unconfirmed those that may have been bound and whose Unreserve failed.
 	reservedLock sync.Mutex
 	reserved     map[types.UID]*reservation
+	bound        []boundPod
+	unconfirmed  map[types.UID]*reservation
 
 	names atomic.Pointer[nodeNames]
 }
@@ -54,6 +64,13 @@ type reservation struct {
 	annotations map[string]string
 	// maybeBound is set if the result of the binding is unknown.
 	maybeBound bool
+}
+
+// boundPod is a pod whose binding the engine may not have seen yet.
+type boundPod struct {
+	pod  *proto.Pod
+	node string
+	at   time.Time
 }
 
 // nodeNames are the names of all nodes that the engine knows; it names nodes by their index.
@@ -84,7 +101,13 @@ func connect(socket string, timeout time.Duration) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	made := &engine{conn: conn, timeout: timeout, scheduler: rand.Uint64(), reserved: map[types.UID]*reservation{}}
+	made := &engine{
+		conn:        conn,
+		timeout:     timeout,
+		scheduler:   rand.Uint64(),
+		reserved:    map[types.UID]*reservation{},
+		unconfirmed: map[types.UID]*reservation{},
+	}
 	engines[socket] = made
 	return made, nil
 }
@@ -140,24 +163,71 @@ func (e *engine) start(ctx context.Context) error {
 		return nil
 	}
 	request := &proto.ConnectRequest{Version: version, Scheduler: e.scheduler}
-	e.reservedLock.Lock()
-	for _, held := range e.reserved {
-		pod, err := whole(held.pod)
-		if err != nil {
-			e.reservedLock.Unlock()
-			return err
-		}
-		request.Reservations = append(request.Reservations, &proto.Reservation{Pod: pod, Node: held.node})
+	reservations, unconfirmed, err := e.reservations(time.Now())
+	if err != nil {
+		return err
 	}
-	e.reservedLock.Unlock()
+	request.Reservations = reservations
 	reply := &proto.ConnectReply{}
 	if err := e.invoke(ctx, "Connect", e.timeout, request, reply); err != nil {
 		return err
 	}
+	for _, uid := range unconfirmed {
+		request := &proto.UnreserveRequest{Scheduler: e.scheduler, Uid: uid, MaybeBound: true}
+		if err := e.invoke(ctx, "Unreserve", e.timeout, request, &proto.UnreserveReply{}); err != nil {
+			return err
+		}
+	}
+	e.reservedLock.Lock()
+	clear(e.unconfirmed)
+	e.reservedLock.Unlock()
 	e.connected = true
 	e.names.Store(nil)
 	e.checksAll.Store(reply.ChecksAllPods)
 	return nil
+}
+
+// reservations returns all reservations that the engine must have, and the uids of those whose binding may have happened.
+func (e *engine) reservations(now time.Time) (all []*proto.Reservation, unconfirmed []string, err error) {
+	e.reservedLock.Lock()
+	defer e.reservedLock.Unlock()
+	bytes := 0
+	add := func(held *reservation) error {
+		pod, err := whole(held.pod)
+		if err != nil {
+			return err
+		}
+		if bytes += len(pod.Json); bytes > maxObjects {
+			pod.Json = nil
+		}
+		all = append(all, &proto.Reservation{Pod: pod, Node: held.node})
+		return nil
+	}
+	for _, held := range e.reserved {
+		if err := add(held); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, held := range e.unconfirmed {
+		if err := add(held); err != nil {
+			return nil, nil, err
+		}
+		unconfirmed = append(unconfirmed, uidOf(held.pod))
+	}
+	e.dropSeen(now)
+	for _, bound := range e.bound {
+		all = append(all, &proto.Reservation{Pod: bound.pod, Node: bound.node})
+	}
+	return all, unconfirmed, nil
+}
+
+// dropSeen forgets the bound pods whose binding the engine has seen by now.
+func (e *engine) dropSeen(now time.Time) {
+	seen := max(0, len(e.bound)-maxBound)
+	for seen < len(e.bound) && now.Sub(e.bound[seen].at) >= seenAfter {
+		seen++
+	}
+	e.bound = slices.Delete(e.bound, 0, seen)
 }
 
 // preFilter evaluates a pod on all nodes, with all changes of pods up to a resource version.
@@ -276,14 +346,24 @@ func (e *engine) reservation(uid types.UID) *reservation {
 	return e.reserved[uid]
 }
 
-// forget removes the reservation of a pod from this process and returns it. The engine keeps its own until it sees the
-// binding.
-func (e *engine) forget(uid types.UID) *reservation {
+// recordBinding ends the reservation of a pod that was bound. The engine keeps its own until it sees the binding.
+func (e *engine) recordBinding(uid types.UID, now time.Time) {
 	e.reservedLock.Lock()
 	defer e.reservedLock.Unlock()
 	held := e.reserved[uid]
+	if held == nil {
+		return
+	}
 	delete(e.reserved, uid)
-	return held
+	e.bound = append(e.bound, boundPod{pod: named(held.pod), node: held.node, at: now})
+	e.dropSeen(now)
+}
+
+// forget removes the reservation of a pod from this process.
+func (e *engine) forget(uid types.UID) {
+	e.reservedLock.Lock()
+	defer e.reservedLock.Unlock()
+	delete(e.reserved, uid)
 }
 
 // unreserve releases the reservation of a pod.
@@ -298,6 +378,12 @@ func (e *engine) unreserve(ctx context.Context, pod *v1.Pod) {
 	e.session.RLock()
 	e.forget(pod.UID)
 	err := e.invoke(ctx, "Unreserve", e.timeout, request, &proto.UnreserveReply{})
+	if err != nil && held.maybeBound {
+		// The next session must not release it.
+		e.reservedLock.Lock()
+		e.unconfirmed[pod.UID] = held
+		e.reservedLock.Unlock()
+	}
 	e.session.RUnlock()
 	if err != nil {
 		// The next session has the reservations of this process and no others.

@@ -81,9 +81,12 @@ func named(pod *v1.Pod) *proto.Pod {
 	return &proto.Pod{Uid: uidOf(pod), ResourceVersion: pod.ResourceVersion}
 }
 
-// whole returns the message of a pod with its object.
+// whole returns the message of a pod with its object, as it is before its binding: kube-scheduler sets the node of a pod
+// when it reserves it.
 func whole(pod *v1.Pod) (*proto.Pod, error) {
-	object, err := json.Marshal(pod)
+	unbound := *pod
+	unbound.Spec.NodeName = ""
+	object, err := json.Marshal(&unbound)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,14 @@
 package pinfold
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,11 +16,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	clientset "k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"pinfold.dev/scheduler-plugin/proto"
 )
@@ -141,8 +150,9 @@ type fakeEngine struct {
 	requests []*proto.ConnectRequest
 	// restarted makes the next call fail as after a restart.
 	restarted bool
-	// failing is the name of a call that fails.
+	// failing is the name of a call that fails, failure its code.
 	failing string
+	failure codes.Code
 	// podsVersion is the one of the last PreFilter.
 	podsVersion uint64
 }
@@ -162,7 +172,7 @@ func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
 		return status.Error(codes.FailedPrecondition, "connect first")
 	}
 	if call == f.failing {
-		return status.Error(codes.Internal, "failing")
+		return status.Error(cmp.Or(f.failure, codes.Internal), "failing")
 	}
 	switch call {
 	case "PreFilter":
@@ -235,17 +245,152 @@ func TestARestartedEngineGetsAllReservations(t *testing.T) {
 	if held := engine.reservation("uid-kept"); held.annotations["cpus"] != "0-1" {
 		t.Error(held)
 	}
-	engine.forget("uid-bound")
+	engine.recordBinding("uid-bound", time.Now())
 	engine.unreserve(ctx, guaranteed("released"))
 	fake.restarted = true
 	if _, _, err := engine.preFilter(ctx, guaranteed("next"), 0); err != nil {
 		t.Fatal(err)
 	}
 	last := fake.requests[len(fake.requests)-1]
-	if len(fake.requests) != 2 || len(last.Reservations) != 1 || last.Reservations[0].Pod.Uid != "uid-kept" {
-		t.Error(fake.requests)
+	if len(fake.requests) != 2 || len(last.Reservations) != 2 || last.Reservations[0].Pod.Uid != "uid-kept" {
+		t.Fatal(fake.requests)
+	}
+	if bound := last.Reservations[1].Pod; bound.Uid != "uid-bound" || len(bound.Json) != 0 {
+		t.Error("the engine may not have seen the binding yet:", bound)
 	}
 }
+
+func TestBoundPodsAreNamedUntilTheEngineHasSeenThem(t *testing.T) {
+	engine := &engine{reserved: map[types.UID]*reservation{}}
+	start := time.Now()
+	bind := func(name string, at time.Time) {
+		bound := guaranteed(name)
+		engine.reserved[bound.UID] = &reservation{pod: bound, node: "a"}
+		engine.recordBinding(bound.UID, at)
+	}
+	named := func(at time.Time) int {
+		all, _, err := engine.reservations(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	bind("first", start)
+	bind("second", start.Add(seenAfter/2))
+	if found := named(start.Add(seenAfter / 2)); found != 2 {
+		t.Error(found)
+	}
+	if found := named(start.Add(seenAfter)); found != 1 {
+		t.Error(found)
+	}
+	for at := range maxBound + 10 {
+		bind(strconv.Itoa(at), start.Add(seenAfter))
+	}
+	if found := named(start.Add(seenAfter)); found != maxBound {
+		t.Error(found)
+	}
+}
+
+func TestReservationsBeyondTheLimitOfAMessageAreNamedWithoutTheirObjects(t *testing.T) {
+	engine := &engine{reserved: map[types.UID]*reservation{}}
+	for at := range 4 {
+		big := guaranteed(strconv.Itoa(at))
+		big.Annotations = map[string]string{"text": strings.Repeat("x", 800<<10)}
+		big.Spec.NodeName = "a"
+		engine.reserved[big.UID] = &reservation{pod: big, node: "a"}
+	}
+	all, _, err := engine.reservations(time.Now())
+	objects := 0
+	for _, one := range all {
+		if len(one.Pod.Json) > 0 {
+			objects++
+		}
+		if strings.Contains(string(one.Pod.Json), "nodeName") {
+			t.Error("the engine would take the pod for a bound one")
+		}
+	}
+	if err != nil || len(all) != 4 || objects != 2 {
+		t.Error(err, len(all), objects)
+	}
+}
+
+func TestAPodThatMayBeBoundKeepsItsReservationIfUnreserveFails(t *testing.T) {
+	fake, engine := serve(t)
+	ctx := context.Background()
+	if _, err := engine.reserve(ctx, guaranteed("one"), "a"); err != nil {
+		t.Fatal(err)
+	}
+	engine.reservation("uid-one").maybeBound = true
+	fake.failing = "Unreserve"
+	engine.unreserve(ctx, guaranteed("one"))
+	fake.failing, fake.calls = "", nil
+	if _, _, err := engine.preFilter(ctx, guaranteed("next"), 0); err != nil {
+		t.Fatal(err)
+	}
+	last := fake.requests[len(fake.requests)-1]
+	if len(last.Reservations) != 1 || last.Reservations[0].Pod.Uid != "uid-one" {
+		t.Error(last)
+	}
+	if !slices.Equal(fake.calls[:2], []string{"Connect", "Unreserve"}) || len(engine.unconfirmed) != 0 {
+		t.Error(fake.calls, engine.unconfirmed)
+	}
+}
+
+func TestOnlyFailuresOfTheEngineMakeAllPodsTryAgain(t *testing.T) {
+	for code, isPod := range map[codes.Code]bool{
+		codes.InvalidArgument: true, codes.OutOfRange: true, codes.ResourceExhausted: true,
+		codes.Unavailable: false, codes.DeadlineExceeded: false, codes.Aborted: false,
+	} {
+		fake, engine := serve(t)
+		fake.failing, fake.failure = "PreFilter", code
+		informers := informers.NewSharedInformerFactory(clientset.NewClientset(), 0)
+		pods := informers.Core().V1().Pods()
+		plugin := &Plugin{
+			args: &Args{EngineAway: wait}, engine: engine, pods: pods.Informer(),
+			waiting: newWaitingPods(pods.Lister()), failed: make(chan struct{}, 1),
+		}
+		_, answer := plugin.PreFilter(context.Background(), framework.NewCycleState(), guaranteed("one"), nil)
+		if answer.Code() != fwk.UnschedulableAndUnresolvable || (len(plugin.failed) == 0) != isPod {
+			t.Error(code, answer, len(plugin.failed))
+		}
+	}
+}
+
+func TestPodsThatAreGoneDoNotKeepOthersFromBeingRemembered(t *testing.T) {
+	informers := informers.NewSharedInformerFactory(clientset.NewClientset(), 0)
+	waiting := newWaitingPods(informers.Core().V1().Pods().Lister())
+	for at := range maxWaiting {
+		waiting.add(guaranteed("gone-" + strconv.Itoa(at)))
+	}
+	waiting.add(guaranteed("new"))
+	if _, known := waiting.byUID["uid-new"]; !known || len(waiting.byUID) != 1 {
+		t.Error(known, len(waiting.byUID))
+	}
+}
+
+func TestABindingMayHaveHappenedUnlessTheServerRefusedIt(t *testing.T) {
+	refused := apierrors.NewForbidden(v1.Resource("pods"), "one", nil)
+	late := apierrors.NewTimeoutError("the request did not complete in time", 0)
+	for _, one := range []struct {
+		failure error
+		maybe   bool
+	}{{refused, false}, {late, true}, {apierrors.NewInternalError(io.EOF), true}, {io.EOF, true}} {
+		handle := handleOf{client: clientset.NewClientset(guaranteed("one"))}
+		held := &reservation{}
+		plugin := &Plugin{handle: handle}
+		if plugin.wasBound(context.Background(), guaranteed("one"), "a", held, one.failure) || held.maybeBound != one.maybe {
+			t.Error(one.failure, held.maybeBound)
+		}
+	}
+}
+
+// handleOf is a handle that only has a client.
+type handleOf struct {
+	fwk.Handle
+	client kubernetes.Interface
+}
+
+func (h handleOf) ClientSet() kubernetes.Interface { return h.client }
 
 func TestAFailedReserveOrUnreserveStartsTheSessionAgainWithoutThePod(t *testing.T) {
 	for _, call := range []string{"Reserve", "Unreserve"} {

@@ -80,6 +80,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 			return nil, fwk.NewStatus(fwk.Skip)
 		}
 		klog.FromContext(ctx).V(2).Info("The engine did not answer", "pod", klog.KObj(pod), "err", err)
+		if isAboutPod(err) {
+			return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the NUMA engine cannot evaluate the pod: "+reasonOf(err))
+		}
 		p.engineFailed()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the NUMA engine did not answer: "+reasonOf(err))
 	}
@@ -132,7 +135,9 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, 
 	}
 	rejection, err := p.engine.filterNode(ctx, pod, node, change)
 	if err != nil {
-		p.engineFailed()
+		if !isAboutPod(err) {
+			p.engineFailed()
+		}
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the NUMA engine did not answer: "+reasonOf(err))
 	}
 	if rejection == nil {

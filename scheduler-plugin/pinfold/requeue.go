@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,8 @@ const (
 	maxWaiting = 10_000
 	// retryInterval is the time between attempts to reach the engine.
 	retryInterval = 200 * time.Millisecond
+	// refusedPerLook is how many pods are not remembered before all remembered ones are looked at again.
+	refusedPerLook = 1000
 	// maxReason is the longest reason in bytes.
 	maxReason = 200
 )
@@ -54,6 +57,8 @@ type waitingPods struct {
 	lock   sync.Mutex
 	byUID  map[types.UID]types.NamespacedName
 	lister corelisters.PodLister
+	// refused is the number of pods that were not remembered because there were too many.
+	refused int
 }
 
 func newWaitingPods(lister corelisters.PodLister) *waitingPods {
@@ -63,9 +68,18 @@ func newWaitingPods(lister corelisters.PodLister) *waitingPods {
 func (w *waitingPods) add(pod *v1.Pod) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if len(w.byUID) < maxWaiting {
-		w.byUID[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if len(w.byUID) >= maxWaiting {
+		if w.refused%refusedPerLook == 0 {
+			for uid := range w.byUID {
+				w.get(uid)
+			}
+		}
+		if len(w.byUID) >= maxWaiting {
+			w.refused++
+			return
+		}
 	}
+	w.byUID[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
 
 func (w *waitingPods) remove(uid types.UID) {
@@ -74,22 +88,29 @@ func (w *waitingPods) remove(uid types.UID) {
 	delete(w.byUID, uid)
 }
 
+// get returns a pod that still waits. Forgets it if it is gone or bound.
+func (w *waitingPods) get(uid types.UID) *v1.Pod {
+	name, known := w.byUID[uid]
+	if !known {
+		return nil
+	}
+	pod, err := w.lister.Pods(name.Namespace).Get(name.Name)
+	if err != nil || pod.UID != uid || pod.Spec.NodeName != "" {
+		delete(w.byUID, uid)
+		return nil
+	}
+	return pod
+}
+
 // find returns the pods of these uids that still wait, or all of them, by name. Forgets pods that are gone.
 func (w *waitingPods) find(uids []string, all bool) map[string]*v1.Pod {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	found := map[string]*v1.Pod{}
 	look := func(uid types.UID) {
-		name, known := w.byUID[uid]
-		if !known {
-			return
+		if pod := w.get(uid); pod != nil {
+			found[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}.String()] = pod
 		}
-		pod, err := w.lister.Pods(name.Namespace).Get(name.Name)
-		if err != nil || pod.UID != uid || pod.Spec.NodeName != "" {
-			delete(w.byUID, uid)
-			return
-		}
-		found[name.String()] = pod
 	}
 	if all {
 		for uid := range w.byUID {
@@ -166,6 +187,16 @@ func sleep(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(long):
+	}
+}
+
+// isAboutPod says whether a call failed because of its pod: it would fail again, and calls for other pods do not.
+func isAboutPod(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -57,7 +57,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	if err != nil && !p.wasBound(ctx, pod, node, held, err) {
 		return fwk.AsStatus(err)
 	}
-	p.engine.forget(pod.UID)
+	p.engine.recordBinding(pod.UID, time.Now())
 	return nil
 }
 
@@ -73,7 +73,8 @@ func (p *Plugin) wasBound(ctx context.Context, pod *v1.Pod, node string, held *r
 	if err == nil && found.UID == pod.UID && found.Spec.NodeName == node {
 		return true
 	}
-	// Without an answer the request may still be executed.
-	held.maybeBound = !apierrors.IsNotFound(err) && (err != nil || !answered)
+	// Without an answer, or with one about an error of the server such as a timeout, the request may still be executed.
+	mayFollow := !answered || answer.Status().Code >= http.StatusInternalServerError
+	held.maybeBound = !apierrors.IsNotFound(err) && (err != nil || mayFollow)
 	return false
 }

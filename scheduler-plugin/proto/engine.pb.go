@@ -198,8 +198,9 @@ type ConnectRequest struct {
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// A random number of this kube-scheduler process. Every other request has it.
 	Scheduler uint64 `protobuf:"varint,2,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
-	// All pods that are reserved and whose binding has not failed. The engine releases every other reservation of this
-	// kube-scheduler, and adds those that it does not have.
+	// All pods that are reserved and whose binding has not failed, and pods that were bound in the last minute: the engine
+	// may not have seen that yet. The engine releases every other reservation of this kube-scheduler, and adds those that it
+	// does not have. A pod without JSON that the engine does not have was deleted.
 	Reservations  []*Reservation `protobuf:"bytes,3,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

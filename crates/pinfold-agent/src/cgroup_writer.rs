@@ -4,7 +4,8 @@
 //! changes, so that a value it does not know is lost. It therefore gets every value first. It applies values after its
 //! answer, so they are also written directly, and checked.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pinfold_cgroup::{
     CgroupChange, CgroupError, CgroupSettings, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy,
@@ -20,9 +21,21 @@ pub struct CgroupWriter {
     hierarchy: Hierarchy,
     /// `None` if all cgroups are written directly.
     systemd: Option<Arc<dyn UnitManager>>,
-    /// Why systemd did not take the last properties; `None` if it did.
-    systemd_error: Mutex<Option<String>>,
+    last_answer: Mutex<SystemdAnswer>,
 }
+
+/// systemd's answer to the last properties.
+#[derive(Debug, Default)]
+struct SystemdAnswer {
+    /// Why systemd did not take them; `None` if it did.
+    error: Option<String>,
+    /// No call before this time: the bus did not answer.
+    paused_until: Option<Instant>,
+}
+
+/// How long systemd is not called after the bus did not answer. Each call waits for its timeout, and the allowances of all
+/// other containers wait for it.
+const PAUSE: Duration = Duration::from_secs(10);
 
 impl CgroupWriter {
     /// Writes to the cgroups of `hierarchy`. Properties of units are set in `systemd`.
@@ -31,7 +44,7 @@ impl CgroupWriter {
         Self {
             hierarchy,
             systemd,
-            systemd_error: Mutex::default(),
+            last_answer: Mutex::default(),
         }
     }
 
@@ -44,8 +57,12 @@ impl CgroupWriter {
     /// Why systemd did not take the last properties of a unit; `None` if it did.
     #[must_use]
     pub fn systemd_error(&self) -> Option<String> {
-        let error = self.systemd_error.lock();
-        error.unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_answer().error.clone()
+    }
+
+    fn last_answer(&self) -> MutexGuard<'_, SystemdAnswer> {
+        let last = self.last_answer.lock();
+        last.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes the allowance to `group`, and checks the effective values afterwards. [`Quota::Unlimited`] also removes the
@@ -167,14 +184,23 @@ impl CgroupWriter {
         if properties == UnitProperties::default() {
             return;
         }
-        let error = match systemd.set_properties(unit, &properties) {
-            Ok(()) | Err(SystemdError::NoSuchUnit(_)) => None,
-            Err(error) => Some(format!(
-                "control groups are written directly, which systemd may undo: {error}"
-            )),
-        };
-        let last = self.systemd_error.lock();
-        *last.unwrap_or_else(PoisonError::into_inner) = error;
+        let paused_until = self.last_answer().paused_until;
+        if paused_until.is_some_and(|end| Instant::now() < end) {
+            return;
+        }
+        let mut answer = SystemdAnswer::default();
+        match systemd.set_properties(unit, &properties) {
+            Ok(()) | Err(SystemdError::NoSuchUnit(_)) => {}
+            Err(error) => {
+                if matches!(error, SystemdError::Bus { .. }) {
+                    answer.paused_until = Instant::now().checked_add(PAUSE);
+                }
+                answer.error = Some(format!(
+                    "control groups are written directly, which systemd may undo: {error}"
+                ));
+            }
+        }
+        *self.last_answer() = answer;
     }
 }
 

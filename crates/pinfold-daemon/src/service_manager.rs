@@ -73,9 +73,10 @@ impl ServiceManager {
         self.watchdog
     }
 
-    /// The daemon has started.
-    pub fn ready(&self) {
-        self.send("READY=1");
+    /// The daemon has started. Returns whether the message was sent: without it the service manager ends the daemon.
+    #[must_use]
+    pub fn ready(&self) -> bool {
+        self.send("READY=1")
     }
 
     /// The daemon stops.
@@ -96,11 +97,12 @@ impl ServiceManager {
         self.send(&format!("STATUS={line}"));
     }
 
-    fn send(&self, message: &str) {
+    fn send(&self, message: &str) -> bool {
         let sent = self.socket.send(message.as_bytes());
-        if let Err(error) = sent {
+        if let Err(error) = &sent {
             tracing::debug!(%error, message, "message to the service manager failed");
         }
+        sent.is_ok()
     }
 }
 
@@ -151,7 +153,7 @@ mod tests {
             let manager = ServiceManager::connect(&environment).expect("connected");
             let manager = manager.expect("a service manager");
             assert_eq!(manager.watchdog(), Some(Duration::from_secs(2)));
-            manager.ready();
+            assert!(manager.ready());
             manager.status("not ready:\nno runtime");
             manager.alive();
             manager.stopping();

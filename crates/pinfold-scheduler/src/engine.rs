@@ -131,6 +131,18 @@ impl Engine {
         Ok(Some(info))
     }
 
+    /// The pod of a reservation: its object may be missing, and the cache may have another version by now.
+    ///
+    /// # Errors
+    /// If the pod is missing or cannot be parsed.
+    pub fn reserved_pod(&self, pod: Option<&WirePod>) -> Result<Option<Arc<PodInfo>>, BadRequest> {
+        let info = self.pod_info(pod)?;
+        Ok(info.or_else(|| {
+            let uid = pod?.uid.as_str().into();
+            self.cache().pod(&uid).map(|record| record.info.clone())
+        }))
+    }
+
     /// A pod that was parsed before in this version.
     fn known(&self, uid: &PodUid, version: &str) -> Option<Arc<PodInfo>> {
         let matches = |info: &Arc<PodInfo>| info.uid() == uid && info.version == version;

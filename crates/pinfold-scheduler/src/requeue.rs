@@ -45,6 +45,8 @@ struct RejectedPodsState {
     to_check: VecDeque<PodUid>,
     /// Nodes that changed since the current round began.
     changed: BTreeSet<NodeName>,
+    /// Pods whose reservation was rejected after other nodes had taken them too.
+    retries: VecDeque<PodUid>,
     /// Recent changes of nodes.
     recent: BTreeMap<NodeName, Instant>,
     /// When the current second of requeues began, and their number in it.
@@ -118,6 +120,20 @@ impl RejectedPods {
         }
     }
 
+    /// Records that a node rejected the reservation of a pod that it took before. If other nodes took the pod too, it is
+    /// requeued: none of them has to change first.
+    pub fn retry_without(&self, uid: &PodUid, node: &NodeName) {
+        self.reject(uid, node);
+        let mut state = self.state();
+        let others = state
+            .pods
+            .get(uid)
+            .map_or(0, |pod| pod.fitting.fits.count());
+        if others > 0 && state.retries.len() < MAX_PODS {
+            state.retries.push_back(uid.clone());
+        }
+    }
+
     /// Removes a pod that was reserved.
     pub fn remove(&self, pod: &PodUid) {
         self.state().pods.remove(pod);
@@ -128,7 +144,8 @@ impl RejectedPods {
         *self.state() = RejectedPodsState::default();
     }
 
-    /// The pods that one of the changed nodes takes now and rejected before. Forgets pods that were bound or deleted.
+    /// The pods that one of the changed nodes takes now and rejected before, and those whose reservation was rejected.
+    /// Forgets pods that were bound or deleted.
     pub fn requeues(&self, cache: &mut Cache, changed: Vec<NodeName>, now: Instant) -> Vec<PodUid> {
         let mut state = self.state();
         let state = &mut *state;
@@ -149,6 +166,16 @@ impl RejectedPods {
             }
         };
         let mut requeues = Vec::new();
+        while left > 0
+            && let Some(uid) = state.retries.pop_front()
+        {
+            let pod = state.pods.get_mut(&uid).filter(|pod| !pod.requeued);
+            if let Some(pod) = pod {
+                pod.requeued = true;
+                left -= 1;
+                requeues.push(uid);
+            }
+        }
         for _ in 0..PODS_PER_PASS {
             if left == 0 {
                 break;

@@ -160,14 +160,17 @@ impl EngineServer {
             self.engine.start_session(now);
         }
         self.check_listed()?;
+        let mut named = BTreeSet::new();
         let mut held = Vec::new();
         for reservation in &request.reservations {
-            // A pod without an object was deleted meanwhile.
-            if let Some(info) = self.engine.pod_info(reservation.pod.as_ref())? {
+            let pod = reservation.pod.as_ref();
+            // A pod that is not known was deleted meanwhile, or is bound and no watch event has shown that yet.
+            if let Some(info) = self.engine.reserved_pod(pod)? {
                 held.push((info, node_name(&reservation.node)?));
             }
+            named.extend(pod.map(|pod| PodUid::from(pod.uid.as_str())));
         }
-        self.engine.restore(&held, now);
+        self.engine.restore(&named, &held, now);
         Ok(ConnectReply {
             version: VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,4 +1,5 @@
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pinfold_core::node_set::NodeSet;
 use tempfile::TempDir;
@@ -12,11 +13,13 @@ const SCOPE: &str = "cri-containerd-4f0c.scope";
 #[derive(Debug, Default)]
 struct PlayedSystemd {
     set: Mutex<Vec<(String, UnitProperties)>>,
+    calls: AtomicUsize,
     fails: bool,
 }
 
 impl UnitManager for PlayedSystemd {
     fn set_properties(&self, unit: &str, properties: &UnitProperties) -> Result<(), SystemdError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         if self.fails {
             return Err(SystemdError::Bus {
                 socket: "/run/bus".into(),
@@ -179,6 +182,25 @@ fn without_systemd_cgroups_are_written_directly_and_the_reason_is_kept_until_it_
     let lifted = writer.lift_pod_quota(&groupfs, &own_cpus());
     assert!(lifted.is_err_and(|error| error.is_vanished()), "it ended");
     assert!(writer.systemd_error().is_some(), "no unit, no call");
+}
+
+#[test]
+fn a_bus_that_does_not_answer_is_waited_for_once_and_not_for_every_container() {
+    let root = machine();
+    let systemd = Arc::new(PlayedSystemd {
+        fails: true,
+        ..PlayedSystemd::default()
+    });
+    let writer = writer(&root, &systemd);
+    let group = GroupPath::parse(&scope()).expect("a path");
+    for _ in 0..3 {
+        writer.lift_pod_quota(&group, &own_cpus()).expect("lifted");
+    }
+    assert_eq!(systemd.calls.load(Ordering::Relaxed), 1);
+    assert!(writer.systemd_error().is_some());
+    writer.last_answer().paused_until = Some(Instant::now());
+    writer.lift_pod_quota(&group, &own_cpus()).expect("lifted");
+    assert_eq!(systemd.calls.load(Ordering::Relaxed), 2, "after the pause");
 }
 
 #[test]

@@ -39,15 +39,18 @@ impl OwnNode {
             return Self::default();
         };
         let decides = config.dialect == NodeDialect::Koordinator;
-        if decides && cache.wait(FIRST_ANSWER) {
-            let node = cache.get().unwrap_or_default();
+        let is_current = decides && cache.wait(FIRST_ANSWER);
+        if is_current && let Some(node) = cache.get().filter(|node| !node.json.is_empty()) {
             Self::keep(&config.state_directory, &node);
-            return Self {
-                node,
-                is_current: true,
-            };
+            return Self { node, is_current };
         }
         let kept = read(&config.state_directory, name);
+        if is_current {
+            return Self {
+                node: kept.unwrap_or_default(),
+                is_current,
+            };
+        }
         if decides {
             match kept.is_some() {
                 true => tracing::warn!(
@@ -94,8 +97,14 @@ impl Service {
         is_complete.then(|| snapshot.report(&self.name, &self.config))
     }
 
-    /// Applies the labels and annotations of the Node object, and has the node reported.
+    /// Applies the labels and annotations of the Node object, and has the node reported. Those of a Node that does not exist
+    /// now, or that the agent may not read now, stay: the CPUs that it reserves are still in use.
     pub(super) fn apply_node(&self, seen: &WatchedNode) {
+        if seen.json.is_empty() {
+            self.own_node().is_current = true;
+            self.publish_updates(Vec::new());
+            return;
+        }
         for warning in &seen.warnings {
             tracing::warn!(%warning, "label or annotation of the Node");
         }
@@ -162,7 +171,13 @@ mod tests {
         let found = OwnNode::at_start(&koordinator, "worker-1", Some(&served));
         assert!(found.is_current);
         let kept = read(&koordinator.state_directory, "worker-1");
-        assert_eq!(kept, Some(found.node), "kept from the first start on");
+        assert_eq!(kept.as_ref(), Some(&found.node), "from the first start on");
+        let forbidden = NodeCache::default();
+        forbidden.set(WatchedNode::default());
+        let again = OwnNode::at_start(&koordinator, "worker-1", Some(&forbidden));
+        assert_eq!((again.node, again.is_current), (found.node, true));
+        let still = read(&koordinator.state_directory, "worker-1");
+        assert_eq!(still, kept, "a Node that may not be read replaces none");
         for damaged in [
             "",
             "{",

@@ -117,8 +117,8 @@ impl Reporter {
                 manager.status(&readiness.message);
             }
             if !self.announced && (readiness.ready || now >= self.started + LONGEST_START) {
-                self.announced = true;
-                manager.ready();
+                // A full socket is tried again: the service manager may be busy while the machine starts.
+                self.announced = manager.ready();
             }
             if self.source.is_live() {
                 manager.alive();
@@ -202,6 +202,35 @@ mod tests {
         drop(stop);
         reporter.run(&stopped);
         assert_eq!(received(), ["STOPPING=1"]);
+    }
+
+    #[test]
+    fn a_start_that_the_service_manager_could_not_receive_is_announced_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let listener = UnixDatagram::bind(&path).expect("a socket");
+        let environment = NotifyEnvironment {
+            socket: Some(path.clone().into()),
+            ..NotifyEnvironment::default()
+        };
+        let full = UnixDatagram::unbound().expect("a socket");
+        full.set_nonblocking(true).expect("nonblocking");
+        while full.send_to(b"other", &path).is_ok() {}
+        let mut reporter = Reporter {
+            source: Arc::new(Played(Mutex::new((true, true)))),
+            node: None,
+            manager: ServiceManager::connect(&environment).expect("connected"),
+            started: Instant::now(),
+            announced: false,
+            last: None,
+        };
+        reporter.report(Instant::now());
+        listener.set_nonblocking(true).expect("nonblocking");
+        let mut buffer = [0; 256];
+        while listener.recv(&mut buffer).is_ok() {}
+        reporter.report(Instant::now());
+        let length = listener.recv(&mut buffer).expect("a message");
+        assert_eq!(&buffer[..length], b"READY=1");
     }
 
     #[test]

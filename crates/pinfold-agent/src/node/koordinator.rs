@@ -195,10 +195,10 @@ impl Koordinator {
         let first = &pools.best_effort_first;
         let allowed = match allowed {
             AllowedCpus::Shared(_) if terms.is_best_effort() && self.suffices(first) => {
-                AllowedCpus::Shared(self.limited(first))
+                AllowedCpus::Shared(self.limited(first, pools))
             }
             AllowedCpus::Shared(cpus) if terms.is_best_effort() => {
-                AllowedCpus::Shared(self.limited(&cpus))
+                AllowedCpus::Shared(self.limited(&cpus, pools))
             }
             allowed => allowed,
         };
@@ -207,14 +207,17 @@ impl Koordinator {
         (allowed, with_memory.map(|part| part.node).collect())
     }
 
-    /// The CPUs of a best-effort pod out of `cpus`, while others are busy.
-    fn limited(&self, cpus: &CpuSet) -> CpuSet {
+    /// The CPUs of a best-effort pod out of `cpus`, while others are busy. The limit is of the last round of measuring:
+    /// CPUs that left the pool since are another pod's.
+    fn limited(&self, cpus: &CpuSet, pools: &Pools) -> CpuSet {
         let Some(limit) = &self.best_effort_limit else {
             return cpus.clone();
         };
-        match cpus.is_disjoint(limit) {
-            true => limit.clone(),
-            false => cpus & limit,
+        let limit = limit & &pools::union(&pools.best_effort);
+        match () {
+            () if limit.is_empty() => cpus.clone(),
+            () if cpus.is_disjoint(&limit) => limit,
+            () => cpus & &limit,
         }
     }
 

@@ -83,7 +83,8 @@ impl Cache {
         if let Some(node) = self.pods.get(uid).and_then(|pod| pod.node.clone()) {
             return Err(ReserveError::AlreadyPlaced(node));
         }
-        let has_headroom = |record: &NodeEntry| record.has_headroom_for(&MaxDemand::of(info));
+        let has_headroom =
+            |record: &NodeEntry| !record.stale && record.has_headroom_for(&MaxDemand::of(info));
         if self.requires_headroom(info) && !self.nodes.get(node).is_none_or(has_headroom) {
             return Err(ReserveError::NoHeadroom);
         }
@@ -187,6 +188,15 @@ impl Cache {
     pub(crate) fn unconfirmed_node(&self, pod: &PodUid) -> Option<&NodeName> {
         let reservation = self.reservations.get(pod)?;
         reservation.unconfirmed.then_some(&reservation.node)
+    }
+
+    /// Releases the reservation of a pod that kube-scheduler reserves anew, unless the pod may be bound. kube-scheduler then
+    /// holds no reservation of it: the one here was made by a call whose answer it did not get.
+    pub(crate) fn release_lost(&mut self, pod: &PodUid, now: Instant) {
+        let reservation = self.reservations.get(pod);
+        if reservation.is_some_and(|reservation| !reservation.unconfirmed) {
+            self.release(pod, now);
+        }
     }
 
     /// Releases a reservation whose binding failed. Does nothing if a watch event has shown the binding.

@@ -26,13 +26,19 @@ impl Engine {
         now: Instant,
     ) -> Result<BTreeMap<String, String>, ReserveError> {
         let mut cache = self.cache();
+        cache.release_lost(info.uid(), now);
         match cache.reserve(info, node, now) {
             Ok(reserved) => {
                 self.rejected_pods.remove(info.uid());
                 Ok(annotations(&cache, info, node, &reserved))
             }
             Err(error) => {
-                self.rejected_pods.reject(info.uid(), node);
+                let may_fit_elsewhere =
+                    matches!(error, ReserveError::Rejected(_) | ReserveError::NoHeadroom);
+                match may_fit_elsewhere {
+                    true => self.rejected_pods.retry_without(info.uid(), node),
+                    false => self.rejected_pods.reject(info.uid(), node),
+                }
                 Err(error)
             }
         }
@@ -53,13 +59,18 @@ impl Engine {
         self.cache().mark_all_unconfirmed(now);
     }
 
-    /// Makes the reservations those of the scheduler: `held`, and those with an unknown result.
-    pub fn restore(&self, held: &[(Arc<PodInfo>, NodeName)], now: Instant) {
+    /// Makes the reservations those of the scheduler: of the pods `named`, and those with an unknown result. Those of `held`
+    /// are added if they are missing.
+    pub fn restore(
+        &self,
+        named: &BTreeSet<PodUid>,
+        held: &[(Arc<PodInfo>, NodeName)],
+        now: Instant,
+    ) {
         let mut cache = self.cache();
-        let uids: BTreeSet<&PodUid> = held.iter().map(|(info, _)| info.uid()).collect();
         let released: Vec<PodUid> = cache
             .reservations()
-            .filter(|(uid, reservation)| !reservation.unconfirmed && !uids.contains(uid))
+            .filter(|(uid, reservation)| !reservation.unconfirmed && !named.contains(*uid))
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in released {

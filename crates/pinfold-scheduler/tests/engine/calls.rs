@@ -127,6 +127,22 @@ fn a_rejected_pod_is_named_when_a_node_takes_it() {
 }
 
 #[test]
+fn a_pod_whose_reservation_is_rejected_is_named_again_if_another_node_took_it() {
+    let engine = RunningEngine::start(&objects(&["a", "b"]));
+    let mut scheduler = engine.connected(1);
+    let late = pod("late", 3);
+    assert_eq!(scheduler.fitting(&late), ["a", "b"]);
+    for name in ["first", "second"] {
+        assert_eq!(scheduler.reserve(&pod(name, 4), "a").unwrap().rejection, "");
+    }
+    let reply = scheduler.reserve(&late, "a").unwrap();
+    assert_eq!(reply.rejection, "Insufficient cpu");
+    let reply = scheduler.calls.requeues(RequeuesRequest { scheduler: 1 });
+    let reply = scheduler.runtime.block_on(reply).unwrap().into_inner();
+    assert_eq!(reply.pods, ["uid-late"], "no node changed in its favour");
+}
+
+#[test]
 fn a_malformed_call_is_rejected_and_the_next_one_is_answered() {
     let engine = RunningEngine::start(&objects(&["a"]));
     let mut garbage = UnixStream::connect(&engine.socket).unwrap();

@@ -208,9 +208,25 @@ pub(crate) fn wire(pod: &Value) -> WirePod {
 impl FakeScheduler {
     /// Starts a session in which these pods are reserved; waits until the engine has listed all pods.
     pub(crate) fn connect_with(&mut self, reserved: &[(&Value, &str)]) {
-        let reserved = reserved.iter().map(|(pod, node)| WireReservation {
-            pod: Some(wire(pod)),
-            node: (*node).to_owned(),
+        let reserved = reserved.iter().map(|(pod, node)| (wire(pod), *node));
+        self.connect_as(reserved.collect());
+    }
+
+    /// The same for the uids of pods, without their objects and with another version than the engine has.
+    pub(crate) fn connect_naming(&mut self, reserved: &[(&str, &str)]) {
+        let named = |uid: &str| WirePod {
+            uid: uid.to_owned(),
+            resource_version: "99".to_owned(),
+            json: Vec::new(),
+        };
+        let reserved = reserved.iter().map(|(uid, node)| (named(uid), *node));
+        self.connect_as(reserved.collect());
+    }
+
+    fn connect_as(&mut self, reserved: Vec<(WirePod, &str)>) {
+        let reserved = reserved.into_iter().map(|(pod, node)| WireReservation {
+            pod: Some(pod),
+            node: node.to_owned(),
         });
         let request = ConnectRequest {
             version: VERSION,

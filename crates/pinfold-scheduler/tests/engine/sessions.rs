@@ -87,6 +87,43 @@ fn a_session_that_starts_again_has_the_reservations_that_it_names_and_no_others(
 }
 
 #[test]
+fn a_bound_pod_keeps_its_place_if_a_session_starts_again_before_the_watch_shows_it() {
+    let engine = RunningEngine::start(&objects(&["a"]));
+    let mut scheduler = engine.connected(1);
+    for name in ["bound", "other"] {
+        assert_eq!(scheduler.reserve(&pod(name, 4), "a").unwrap().rejection, "");
+    }
+    scheduler.connect_naming(&[("uid-bound", "a"), ("uid-deleted", "a")]);
+    scheduler.reserve(&pod("third", 4), "a").unwrap();
+    assert_eq!(scheduler.fitting(&pod("fourth", 1)), Vec::<String>::new());
+}
+
+#[test]
+fn after_a_restart_a_reservation_without_the_pods_object_is_that_of_the_listed_pod() {
+    let shared = objects(&["a"]);
+    shared.lock().unwrap().pods.push(pod("listed", 4));
+    let engine = RunningEngine::start(&shared);
+    let mut scheduler = engine.scheduler(1);
+    scheduler.connect_naming(&[("uid-listed", "a")]);
+    scheduler.reserve(&pod("second", 4), "a").unwrap();
+    assert_eq!(scheduler.fitting(&pod("third", 1)), Vec::<String>::new());
+}
+
+#[test]
+fn a_reservation_whose_answer_was_lost_does_not_keep_its_pod_from_another_node() {
+    let engine = RunningEngine::start(&objects(&["a", "b"]));
+    let mut scheduler = engine.connected(1);
+    for node in ["a", "b"] {
+        let reply = scheduler.reserve(&pod("first", 4), node).unwrap();
+        assert_eq!(reply.rejection, "", "{node}");
+    }
+    for name in ["second", "third"] {
+        let reply = scheduler.reserve(&pod(name, 4), "a").unwrap();
+        assert_eq!(reply.rejection, "", "{name}");
+    }
+}
+
+#[test]
 fn a_readiness_probe_never_waits_for_the_cache() {
     let config = EngineConfig::default();
     let cache = Arc::new(Mutex::new(Cache::new(CachePolicy {

@@ -202,6 +202,20 @@ fn with_a_threshold_of_100_percent_all_lsr_cpus_are_lent_and_are_the_first_to_be
 }
 
 #[test]
+fn a_limit_from_before_an_lse_pod_came_gives_best_effort_pods_none_of_its_cpus() {
+    let scene = Scene::new();
+    let node = &scene.suppressor.service.node;
+    let lse = "{koordinator.sh/qosClass: LSE}";
+    let four = "{limits: {cpu: 4, memory: 1Mi}}";
+    add(&mut lock(node), "lse", lse, four);
+    let lse: CpuSet = scene.cpus("lse-main").parse().expect("CPUs");
+    assert_eq!(lse.len(), 4);
+    drop(lock(node).limit_best_effort(lse.clone()));
+    let left: CpuSet = scene.cpus("be-1-main").parse().expect("CPUs");
+    assert!(!left.is_empty() && left.is_disjoint(&lse), "{left}; {lse}");
+}
+
+#[test]
 fn without_counters_best_effort_pods_have_their_whole_pool() {
     let mut scene = Scene::new();
     scene.round(14, 2);

@@ -55,6 +55,22 @@ fn a_pod_is_not_reserved_where_a_deletion_could_make_it_misfit() {
 }
 
 #[test]
+fn a_pod_is_not_reserved_where_a_deletion_after_the_filter_made_placements_uncertain() {
+    let now = Instant::now();
+    let (_, mut cache) = tight(now);
+    let [first, small] =
+        ["first", "small"].map(|uid| observed_pod(uid, 1, "1Gi", None, "Pending").info);
+    cache.reserve(&first, &"a".into(), now).expect("free");
+    assert_eq!(cache.filter(&small, &["a"]), [NodeVerdict::Fits]);
+    cache.delete_pod(&"low".into(), now);
+    let rejected = cache.reserve(&small, &"a".into(), now);
+    assert!(
+        matches!(rejected, Err(ReserveError::NoHeadroom)),
+        "{rejected:?}"
+    );
+}
+
+#[test]
 fn pods_that_fit_together_on_one_numa_node_are_reserved_at_once() {
     let now = Instant::now();
     let node = TestNode::new("a", "restricted", "container");
