@@ -153,7 +153,8 @@ impl Evidence {
         }
     }
 
-    fn note_invalid(&mut self, name: String, why: String) {
+    /// Records why an object is invalid, for the first [`MAX_INVALID`] of them.
+    pub(super) fn note_invalid(&mut self, name: String, why: String) {
         if self.invalid.len() < MAX_INVALID {
             self.invalid.push((name, why));
         }

@@ -70,9 +70,7 @@ fn from_server(args: &ObjectsArgs) -> Result<Evidence, Failure> {
         }
         match ApiObject::parse(kind, version, json) {
             Ok(object) => add(&mut evidence, &object.document, json),
-            Err(invalid) => evidence
-                .invalid
-                .push((invalid.name.clone(), invalid.to_string())),
+            Err(invalid) => evidence.note_invalid(invalid.name.clone(), invalid.to_string()),
         }
     })?;
     let mut seen: Vec<&str> = Vec::new();
