@@ -100,6 +100,7 @@ impl CpuSet {
     }
 
     /// The number of CPUs in the set.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         steps::add(self.words.len());
@@ -110,6 +111,7 @@ impl CpuSet {
     }
 
     /// Whether `cpu` is in the set.
+    #[inline]
     #[must_use]
     pub fn contains(&self, cpu: CpuId) -> bool {
         steps::add(1);
@@ -164,6 +166,7 @@ impl CpuSet {
     }
 
     /// Whether every CPU of `self` is in `other`.
+    #[inline]
     #[must_use]
     pub fn is_subset(&self, other: &CpuSet) -> bool {
         self.words.len() <= other.words.len()
@@ -175,6 +178,7 @@ impl CpuSet {
     }
 
     /// Whether no CPU is in both sets.
+    #[inline]
     #[must_use]
     pub fn is_disjoint(&self, other: &CpuSet) -> bool {
         self.words
@@ -184,6 +188,7 @@ impl CpuSet {
     }
 
     /// The number of CPUs in both sets, without building the intersection.
+    #[inline]
     #[must_use]
     pub fn common_len(&self, other: &CpuSet) -> usize {
         self.words

@@ -100,6 +100,9 @@ impl Taking<'_> {
 
     /// Takes whole cores, first on the socket with the fewest of them free.
     fn whole_cores(&mut self) {
+        if self.needed == 0 {
+            return;
+        }
         let detail = self.detail;
         let mut sockets: SmallVec<[(usize, u32); 8]> = SmallVec::new();
         for socket in detail.sockets() {
@@ -110,6 +113,9 @@ impl Taking<'_> {
         sockets.sort_unstable();
         for (_, socket) in sockets {
             for core in detail.cores_of_socket(socket) {
+                if self.needed == 0 {
+                    return;
+                }
                 if core.cpus.len() <= self.needed && core.cpus.is_subset(&self.free) {
                     self.claim(&core.cpus);
                 }
