@@ -1,10 +1,21 @@
-// The cluster: a heat map with one cell per NUMA node, pending pods, and how many replicas of a shape start.
+// The cluster: a heat map with one cell per NUMA node, pending and rejected pods, what is wrong with nodes, and how many
+// replicas of a shape start.
 
 import { announce, ask, bytes, count, debounced, el, scrollable } from "./dom.js";
 import { editor } from "./editor.js";
 import { picture } from "./picture.js";
 
 const MOST_HEIGHT = 620;
+/** The most names in a list; further ones are counted. */
+const MOST_NAMES = 12;
+/** Checks of `kubectl pinfold doctor` whose findings have a place of their own. */
+const REJECTIONS = ["prediction-failed", "rejected-pods"];
+const REPORTS = ["report-stale", "report-invalid", "report-orphaned", "agent-silent", "agent-missing", "agent-not-ready"];
+/** What nodes are filtered by, beside labels, policy and version. */
+const STATES = [
+  ["", "any"], ["findings", "with an error or warning"], ["report", "report stale, invalid or missing"], ["rejected", "rejected a pod in the last hour"],
+  ["predicted", "prediction failed"], ["takes", "takes the counted pod"], ["lost", "takes it only by its sums"],
+];
 
 /** From full (red) over half to free (green). */
 function ramp(share) {
@@ -45,11 +56,12 @@ function heatMap(onopen) {
   let grid = { columns: 1, width: 10, height: 10, cell: 10 };
   let chosen = -1;
   let marks = new Map();
+  let troubled = new Set();
   let colours = {};
 
   function readColours() {
     const style = getComputedStyle(document.documentElement);
-    colours = Object.fromEntries(["--paper", "--cell", "--text", "--quiet", "--accent", "--line"].map((name) => [name, style.getPropertyValue(name).trim()]));
+    colours = Object.fromEntries(["--paper", "--cell", "--text", "--quiet", "--accent", "--line", "--bad"].map((name) => [name, style.getPropertyValue(name).trim()]));
   }
 
   /** The largest cells with which all nodes fit. */
@@ -107,6 +119,16 @@ function heatMap(onopen) {
         context.fillStyle = mark === "lost" ? "#8250df" : colours["--text"];
         context.fillRect(x, top + cell - 3, node.usage.numa.length * cell - 1, 2);
       }
+      if (troubled.has(node.usage.node)) {
+        const side = Math.max(3, Math.min(7, cell / 4));
+        const right = x + node.usage.numa.length * cell - (cell > 8 ? 1 : 0);
+        context.fillStyle = colours["--bad"];
+        context.beginPath();
+        context.moveTo(right - side, top);
+        context.lineTo(right, top);
+        context.lineTo(right, top + side);
+        context.fill();
+      }
       if (index === chosen) {
         context.strokeStyle = colours["--accent"];
         context.lineWidth = 2;
@@ -125,7 +147,7 @@ function heatMap(onopen) {
     const of = measureOf(measure);
     const amount = (value) => (isBytes(measure) ? bytes(value) : String(value));
     const parts = node.usage.numa.map((numa) => `${numa.numa_node ?? "all"}: ${amount(of(numa).free)} of ${amount(of(numa).total)} free`);
-    return `${node.usage.node} · ${parts.join(" · ")}${node.about?.policy ? ` · ${node.about.policy}` : ""}`;
+    return [node.usage.node, ...parts, node.about?.policy, node.about?.unschedulable && "cordoned", troubled.has(node.usage.node) && "has findings"].filter(Boolean).join(" · ");
   }
 
   canvas.addEventListener("pointermove", (event) => {
@@ -165,6 +187,11 @@ function heatMap(onopen) {
       chosen = -1;
       size();
     },
+    /** Marks nodes with findings by a red corner. */
+    trouble(found) {
+      troubled = found;
+      draw();
+    },
     /** Marks nodes that take a shape (`starts`), or only by their sums (`lost`). */
     mark(found) {
       marks = found;
@@ -185,14 +212,38 @@ export async function show(view, tools, info) {
   const notes = el("div", { className: "notes" });
   const pending = el("section", { className: "card", "aria-label": "Pending pods" });
   const replicas = el("div", {});
+  const rejected = el("section", { className: "card", "aria-label": "Rejected pods" });
+  const reports = el("section", { className: "card", "aria-label": "Findings" });
+  let findings = { report: { findings: [], not_checked: [] }, versions: {} };
+  let counted = new Map();
   const again = debounced(80, () => refresh());
   const measure = el("select", { id: "measure", onchange: () => refresh() });
   const sort = el("select", { id: "sort", onchange: () => refresh() }, [["name", "name"], ["free", "most free on one NUMA node"], ["full", "fullest first"]].map(([value, text]) => el("option", { value }, text)));
   const policy = el("select", { id: "policy", onchange: () => refresh() });
+  const version = el("select", { id: "version", onchange: () => refresh() }, el("option", { value: "" }, "any"));
+  const stateSelect = el("select", { id: "state", onchange: () => refresh() }, STATES.map(([value, text]) => el("option", { value }, text)));
   const selector = el("input", { id: "selector", type: "search", placeholder: "zone=a,gpu", oninput: again, autocomplete: "off" });
   const search = el("input", { id: "search", type: "search", placeholder: "part of the name", oninput: again, autocomplete: "off" });
 
+  /** The nodes of some findings. */
+  const nodesOf = (checks) => new Set(findings.report.findings.filter(checks).flatMap((one) => one.nodes));
+
+  /** Whether a node is in the chosen state. */
+  function stateFilter() {
+    const inSet = (names) => (node) => names.has(node.usage.node);
+    switch (stateSelect.value) {
+      case "findings": return inSet(nodesOf((one) => one.severity !== "info"));
+      case "report": return inSet(nodesOf((one) => REPORTS.includes(one.check)));
+      case "rejected": return inSet(nodesOf((one) => REJECTIONS.includes(one.check)));
+      case "predicted": return inSet(nodesOf((one) => one.check === "prediction-failed"));
+      case "takes": return (node) => counted.get(node.usage.node) === "starts";
+      case "lost": return (node) => counted.get(node.usage.node) === "lost";
+      default: return () => true;
+    }
+  }
+
   function refresh() {
+    const isInState = stateFilter();
     const of = measureOf(measure.value);
     const best = (node) => Math.max(0, ...node.usage.numa.map((numa) => of(numa).free));
     const free = (node) => {
@@ -200,6 +251,7 @@ export async function show(view, tools, info) {
       return sums[1] ? sums[0] / sums[1] : 0;
     };
     const found = cluster.nodes.filter((node) => (!policy.value || node.about?.policy === policy.value)
+      && (!version.value || findings.versions[node.usage.node] === version.value) && isInState(node)
       && matches(node.about?.labels ?? {}, selector.value) && node.usage.node.includes(search.value));
     if (sort.value === "free") found.sort((one, other) => best(other) - best(one));
     if (sort.value === "full") found.sort((one, other) => free(one) - free(other));
@@ -246,17 +298,63 @@ export async function show(view, tools, info) {
     detail.scrollIntoView({ block: "nearest" });
   }
 
+  function showCounted(found) {
+    counted = found;
+    map.mark(found);
+    if (["takes", "lost"].includes(stateSelect.value)) refresh();
+  }
+
+  /** A list of names, of which the first ones are buttons. */
+  function names(all, open) {
+    const more = all.length - MOST_NAMES;
+    return el("span", { className: "names" }, all.slice(0, MOST_NAMES).map((name) => el("button", { type: "button", className: "link", onclick: () => open(name) }, name)),
+      more > 0 ? el("span", { className: "quiet" }, `and ${more.toLocaleString("en")} more`) : null);
+  }
+
+  function findingView(one) {
+    return el("li", {},
+      el("p", { className: one.severity === "info" ? "" : one.severity === "error" ? "bad" : "warn" }, el("strong", {}, one.severity), ` ${one.problem}`),
+      one.pods.length ? el("p", {}, one.pods.length > MOST_NAMES ? `${one.pods.slice(0, MOST_NAMES).join(", ")} and ${one.pods.length - MOST_NAMES} more` : one.pods.join(", ")) : null,
+      one.nodes.length ? el("p", {}, `${count(one.nodes.length, "node")}: `, names(one.nodes, openNode)) : null,
+      one.remedy ? el("p", { className: "quiet" }, one.remedy) : null);
+  }
+
+  /** What `kubectl pinfold doctor` finds. */
+  async function showFindings(isFresh = false) {
+    try {
+      findings = await ask(isFresh ? "findings?fresh=1" : "findings");
+    } catch (error) {
+      rejected.replaceChildren(el("p", { className: "quiet" }, "Rejected pods are not known."));
+      reports.replaceChildren(el("h3", {}, "Findings"), el("p", { className: "bad" }, error.message));
+      return;
+    }
+    const { report, versions } = findings;
+    const all = [...new Set(Object.values(versions))].sort();
+    const before = version.value;
+    version.replaceChildren(el("option", { value: "" }, "any"), ...all.map((name) => el("option", { value: name, selected: name === before }, name)));
+    const about = report.findings.filter((one) => REJECTIONS.includes(one.check));
+    const others = report.findings.filter((one) => !REJECTIONS.includes(one.check));
+    const pods = new Set(about.flatMap((one) => one.pods));
+    rejected.replaceChildren(el("h3", {}, `${count(pods.size, "pod")} rejected in the last hour`),
+      about.length ? scrollable("List of rejected pods", el("ul", { className: "list" }, about.map(findingView))) : el("p", { className: "quiet" }, "No node rejected a pod."));
+    reports.replaceChildren(el("h3", {}, count(others.length, "finding")),
+      others.length ? scrollable("List of findings", el("ul", { className: "list" }, others.slice(0, 50).map(findingView))) : el("p", { className: "quiet" }, "Reports are fresh, agents are ready."),
+      report.not_checked.length ? el("details", {}, el("summary", {}, "Not checked"), el("ul", { className: "list" }, report.not_checked.map((text) => el("li", {}, text)))) : null);
+    map.trouble(nodesOf((one) => one.severity !== "info"));
+    refresh();
+  }
+
   async function showCapacity(path, body) {
     let found;
     try {
       found = await ask(path, body);
     } catch (error) {
       replicas.replaceChildren(el("p", { className: "findings" }, error.message));
-      map.mark(new Map());
+      showCounted(new Map());
       return;
     }
     const { capacity } = found;
-    map.mark(new Map(capacity.nodes.filter((node) => node.promised > 0 || node.started > 0).map((node) => [node.node, node.started > 0 ? "starts" : "lost"])));
+    showCounted(new Map(capacity.nodes.filter((node) => node.promised > 0 || node.started > 0).map((node) => [node.node, node.started > 0 ? "starts" : "lost"])));
     const takes = capacity.nodes.filter((node) => node.started > 0).length;
     const lost = capacity.nodes.filter((node) => node.started === 0 && node.promised > 0).length;
     replicas.replaceChildren(
@@ -281,8 +379,13 @@ export async function show(view, tools, info) {
     pending.replaceChildren(
       el("h3", {}, count(found.pending.length + found.more_pending, "pending pod")),
       ...(found.pending.length ? [el("ul", { className: "pods" }, found.pending.slice(0, 100).map((pod) => el("li", {}, el("button", { type: "button", className: "pod", onclick: () => openPod(pod) },
-        el("span", { className: "pod-name" }, `${pod.namespace}/${pod.name}`), el("span", { className: "reason" }, pod.message ?? "not scheduled yet")))))] : [el("p", { className: "quiet" }, "Every pod has a node.")]));
+        el("span", { className: "pod-name" }, `${pod.namespace}/${pod.name}`), el("span", { className: "reason" }, pod.message ?? "not scheduled yet"))))), pendingMore(found)] : [el("p", { className: "quiet" }, "Every pod has a node.")]));
     refresh();
+  }
+
+  function pendingMore(found) {
+    const more = found.pending.length + found.more_pending - 100;
+    return more > 0 ? el("p", { className: "quiet" }, `and ${count(more, "more pod")}`) : "";
   }
 
   const typed = editor({ label: "Pod shape (YAML)", rows: 7, hint: "a Pod, a Deployment, a Job…", oninput: () => {} });
@@ -292,6 +395,7 @@ export async function show(view, tools, info) {
       button.disabled = true;
       try {
         showCluster(await ask("cluster?fresh=1"));
+        await showFindings(true);
         announce("read again");
       } catch (error) {
         announce(error.message);
@@ -302,12 +406,16 @@ export async function show(view, tools, info) {
   }
   view.append(
     el("div", { className: "filters" }, field("Show", "measure", measure), field("Sort by", "sort", sort), field("Policy", "policy", policy),
+      field("Kubelet version", "version", version), field("State", "state", stateSelect),
       field("Labels", "selector", selector, true), field("Name", "search", search, true)),
     head, map.root,
-    el("p", { className: "legend" }, el("span", {}, "used up ", el("span", { className: "ramp", role: "img", "aria-label": "from red to green" }), " all free"), el("span", {}, "one cell is one NUMA node; grey has none")),
-    el("div", { className: "cards" }, pending,
+    el("p", { className: "legend" }, el("span", {}, "used up ", el("span", { className: "ramp", role: "img", "aria-label": "from red to green" }), " all free"), el("span", {}, "one cell is one NUMA node; grey has none"),
+      el("span", {}, el("i", { className: "swatch-trouble" }), "red corner: has findings")),
+    el("div", { className: "cards" }, pending, rejected, reports,
       el("section", { className: "card", "aria-label": "Fragmentation" }, el("h3", {}, "How many replicas start?"), typed.root,
         el("div", { className: "row" }, el("button", { type: "button", onclick: () => showCapacity("capacity", typed.value) }, "Count")), replicas)),
     detail, notes);
+  for (const card of [rejected, reports]) card.replaceChildren(el("p", { className: "quiet" }, "Reading…"));
   showCluster(await ask("cluster"));
+  await showFindings();
 }

@@ -180,7 +180,10 @@ pub(super) fn nodes(count: usize) -> String {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": {"zone": zone}, "annotations": {"note": HOSTILE[number % HOSTILE.len()]}},
-            "status": {"allocatable": {"cpu": "60", "memory": "124Gi", "pods": "110"}},
+            "status": {
+                "allocatable": {"cpu": "60", "memory": "124Gi", "pods": "110"},
+                "nodeInfo": {"kubeletVersion": if number % 5 == 0 { "v1.34.2" } else { "v1.36.4" }},
+            },
         });
         let topology = json!({
             "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": name},
