@@ -10,13 +10,14 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::programs::{self, PINFOLD, PLUGIN, workspace};
-use crate::report::{Report, Runs, say};
+use crate::report::{Report, Runs};
 
+mod cluster;
 mod fake_agent;
 mod inputs;
+mod node;
 mod webdriver;
 
-use fake_agent::{FakeAgent, entry};
 use webdriver::Browser;
 
 /// The version of axe-core that looks for barriers.
@@ -58,13 +59,13 @@ fn stories(report: &mut Report, folder: &Path) -> Result<(), String> {
         Ok(playground(report, &stage, &pinfold)?)
     });
     report.theme("node", Runs::Must, |report| {
-        Ok(node(report, &stage, &pinfold)?)
+        Ok(node::journal(report, &stage, &pinfold)?)
     });
     report.theme("live node", Runs::Must, |report| {
-        Ok(live_node(report, &stage, &pinfold)?)
+        Ok(node::live(report, &stage, &pinfold)?)
     });
     report.theme("cluster", Runs::Must, |report| {
-        Ok(cluster(report, &stage, &plugin)?)
+        Ok(cluster::stories(report, &stage, &plugin)?)
     });
     Ok(())
 }
@@ -319,185 +320,4 @@ fn keyboard(browser: &Browser) -> Result<(), String> {
         browser.press(&[ESCAPE, TAB])?;
     }
     Err("120 times Tab did not reach a pod".to_owned())
-}
-
-fn node(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let journal = inputs::journal(&stage.folder.join("journal"), 100_000)?;
-    let journal = journal.display().to_string();
-    let served = Served::start(pinfold, &["serve", "--journal", &journal])?;
-    browser.open(&served.url)?;
-    report.check(
-        "a journal of 100,000 entries is shown",
-        browser.wait("document.body.textContent.includes('100,000 entries') && !!document.querySelector('svg.machine')"),
-    );
-    browser.run("document.querySelector('canvas').focus()")?;
-    browser.press(&["\u{e00f}", "\u{e00f}"])?;
-    report.check(
-        "the cursor turns the picture back",
-        browser.wait("/entry \\d+/.test(document.querySelector('.facts-line').textContent)"),
-    );
-    browser.press(&["+", "+", "+", "+", "+", "+", "+", "\u{e007}"])?;
-    report.check(
-        "Enter shows the entry",
-        browser.wait("/Entry \\d+/.test(document.querySelector('.card h3')?.textContent ?? '')"),
-    );
-    browser.press(&["\u{e015}", " "])?;
-    report.check(
-        "a NUMA node is folded by keyboard",
-        browser.wait(
-            "document.getElementById('announce').textContent.includes('folded into one lane')",
-        ),
-    );
-    browser.press(&[" ", "0"])?;
-    report.check("a frame draws what is visible", frames(browser));
-    stage.looks(report, "node")?;
-    browser.run("document.querySelector('canvas').focus()")?;
-    browser.press(&["+"; 12])?;
-    stage.for_docs("node", 560)?;
-    stage.silent(report, "node")
-}
-
-/// Zooms through the whole journal: spans that share a pixel are drawn once.
-fn frames(browser: &Browser) -> Result<(), String> {
-    let found = browser.run(
-        "const canvas = document.querySelector('canvas'); const paint = CanvasRenderingContext2D.prototype.fillRect; \
-         let drawn = 0; let most = 0; let times = []; \
-         CanvasRenderingContext2D.prototype.fillRect = function (...box) { drawn += 1; return paint.apply(this, box); }; \
-         for (let at = 0; at < 60; at += 1) { drawn = 0; \
-           canvas.dispatchEvent(new WheelEvent('wheel', {deltaY: at < 30 ? -160 : 200, clientX: 600, bubbles: true, cancelable: true})); \
-           await new Promise((done) => requestAnimationFrame((begin) => { times.push(performance.now() - begin); done(); })); \
-           most = Math.max(most, drawn); } \
-         CanvasRenderingContext2D.prototype.fillRect = paint; times.sort((one, other) => one - other); \
-         return {most, room: canvas.clientWidth * 80, median: times[30]};",
-    )?;
-    let number = |name: &str| found[name].as_f64().unwrap_or(f64::INFINITY);
-    say(format_args!(
-        "a frame of 100,000 entries is painted in {:.1} ms at the median, with at most {} boxes",
-        number("median"),
-        number("most")
-    ));
-    match number("most") > 0.0 && number("most") < number("room") {
-        true => Ok(()),
-        false => Err(found.to_string()),
-    }
-}
-
-/// The page of an agent: what changes on the node changes on the page without a question.
-fn live_node(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let agent = FakeAgent::start(&stage.folder)?;
-    let hostile = "shop/<img src=x onerror=window.hostile=1>";
-    agent.set("shop/first", "1", "0", &[entry(1, "rejected", "shop/wide")]);
-    let socket = agent.socket.display().to_string();
-    let served = Served::start(pinfold, &["serve", "--agent", "--socket", &socket])?;
-    browser.open(&served.url)?;
-    report.check(
-        "the node now: pods, drift, best-effort CPUs",
-        browser.wait("['1 pod with', 'drift: 1 container, 3 repaired', 'best-effort pods: CPUs 0', 'healthy'].every((text) => document.querySelector('.facts-line').textContent.includes(text))"),
-    );
-    report.check(
-        "how busy the shared pool is",
-        browser.wait("/of which \\d+\\.\\d of 1 busy/.test(document.querySelector('.facts-line').textContent)"),
-    );
-    let entries = [
-        entry(1, "rejected", "shop/wide"),
-        entry(2, "rejected", hostile),
-    ];
-    agent.set(hostile, "0-1", "", &entries);
-    report.check(
-        "a change of the node is on the page by itself, and a name full of markup is text",
-        browser.wait("document.body.textContent.includes('2 entries') && document.querySelector('svg.machine').textContent.includes('onerror') && !window.hostile && document.querySelectorAll('img').length === 0"),
-    );
-    stage.looks(report, "live-node")?;
-    agent.set("shop/first", "1", "0", &[]);
-    report.check(
-        "a journal that begins again replaces the old one",
-        browser.wait("document.body.textContent.includes('0 entries')"),
-    );
-    stage.silent(report, "live node")
-}
-
-fn cluster(report: &mut Report, stage: &Stage, plugin: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let file = "examples/running-cluster/cluster.yaml";
-    let served = Served::start(plugin, &["ui", "--nodes", file])?;
-    browser.open(&served.url)?;
-    report.check(
-        "the cluster of a snapshot",
-        browser.wait("document.body.textContent.includes('pending pod') && /\\d+ nodes?/.test(document.querySelector('.facts-line')?.textContent ?? '')"),
-    );
-    browser.run("document.querySelector('.pods button').click()")?;
-    report.check(
-        "a pending pod has its reason",
-        browser
-            .wait("document.querySelector('.cluster-view > .card pre')?.textContent.length > 40"),
-    );
-    browser.run("document.querySelector('.cluster-view > .card button').click()")?;
-    report.check(
-        "how many replicas of it start",
-        browser.wait("/replicas? of/.test(document.body.textContent)"),
-    );
-    browser.run("document.querySelector('canvas').focus()")?;
-    browser.press(&["\u{e014}", "\u{e014}", "\u{e007}"])?;
-    report.check(
-        "arrow keys and Enter open a node",
-        browser.wait(
-            "/^Node /.test(document.querySelector('.cluster-view > .card h3')?.textContent ?? '')",
-        ),
-    );
-    stage.looks(report, "cluster")?;
-    stage.silent(report, "cluster")?;
-    doctor(report, stage, plugin)?;
-
-    let large = stage.folder.join("large.json");
-    fs::write(&large, inputs::nodes(5000)).map_err(|error| error.to_string())?;
-    let large = large.display().to_string();
-    let served = Served::start(plugin, &["ui", "--nodes", &large])?;
-    browser.open(&served.url)?;
-    report.check(
-        "5,000 nodes at once",
-        browser.wait("document.querySelector('.facts-line')?.textContent.includes('5,000 nodes')"),
-    );
-    report.check(
-        "messages full of markup stay text",
-        browser.wait("['4 pending pods', '4 pods rejected', 'onerror=window.hostile'].every((text) => document.body.textContent.includes(text)) && !window.hostile && document.querySelectorAll('img, iframe, script:not([src])').length === 0"),
-    );
-    browser.run("const field = document.getElementById('selector'); field.value = 'zone=b'; field.dispatchEvent(new Event('input'));")?;
-    report.check(
-        "filtered by a label",
-        browser.wait("document.querySelector('.facts-line').textContent.includes('2,500 nodes')"),
-    );
-    browser.run("const field = document.getElementById('selector'); field.value = ''; field.dispatchEvent(new Event('input'));")?;
-    browser.wait("document.querySelector('.facts-line').textContent.includes('5,000 nodes')")?;
-    browser.wait("document.getElementById('version').options.length === 3")?;
-    browser.run("const version = document.getElementById('version'); version.value = 'v1.34.2'; version.dispatchEvent(new Event('change'));")?;
-    report.check(
-        "filtered by the kubelet's version",
-        browser.wait("document.querySelector('.facts-line').textContent.includes('1,000 nodes')"),
-    );
-    browser.run("const version = document.getElementById('version'); version.value = ''; version.dispatchEvent(new Event('change'));")?;
-    stage.looks(report, "cluster-5000")?;
-    stage.for_docs("cluster", 620)?;
-    stage.silent(report, "5,000 nodes")
-}
-
-/// What is wrong with a cluster: its nodes are marked and can be selected.
-fn doctor(report: &mut Report, stage: &Stage, plugin: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let file = "examples/cluster-doctor/cluster.yaml";
-    let served = Served::start(plugin, &["ui", "--nodes", file])?;
-    browser.open(&served.url)?;
-    report.check(
-        "a pod that was rejected in the last hour, with its reason and remedy",
-        browser.wait("[...document.querySelectorAll('.card')].some((card) => /1 pod rejected/.test(card.textContent) && card.textContent.includes('TopologyAffinityError') && card.textContent.includes('ml/trainer-0'))"),
-    );
-    browser.run("const state = document.getElementById('state'); state.value = 'rejected'; state.dispatchEvent(new Event('change'));")?;
-    report.check(
-        "the nodes that rejected pods",
-        browser.wait("document.querySelector('.facts-line').textContent.startsWith('1 node')"),
-    );
-    browser.run("const state = document.getElementById('state'); state.value = ''; state.dispatchEvent(new Event('change'));")?;
-    stage.looks(report, "findings")?;
-    stage.silent(report, "findings")
 }
