@@ -150,7 +150,7 @@ export async function show(view, tools, info) {
       el("p", { className: "legend" },
         el("span", {}, el("i", { className: "swatch-rejected" }), "rejected"), el("span", {}, el("i", { className: "swatch-settings" }), "settings changed"),
         el("span", {}, el("i", { className: "swatch-devices" }), "devices changed"), el("span", {}, el("i", { className: "swatch-restarted" }), "container restarted"),
-        el("span", {}, el("i", { className: "swatch-limited" }), "best-effort pods limited"), el("span", {}, el("i", { className: "swatch-cursor" }), "cursor"),
+        el("span", {}, el("i", { className: "swatch-limited" }), "best-effort pods limited"), info.live && el("span", {}, el("i", { className: "swatch-drift" }), "drift"), el("span", {}, el("i", { className: "swatch-cursor" }), "cursor"),
         el("span", {}, "drag to pan, wheel to zoom, click for the decision"))),
     el("div", { className: "split" }, el("div", { className: "results" }, frame, table), details));
 

@@ -14,6 +14,8 @@ const MOST_HEIGHT = 640;
 const COLOURS = ["#5fafff", "#ffaf00", "#5fd787", "#ff87ff", "#d7d75f", "#ff875f", "#5fd7d7", "#afafff", "#afd787", "#ffafaf", "#d7af5f", "#d7afff"];
 /** Events that stand out, the least important one first. */
 const RANKS = ["", "limited", "restarted", "devices", "settings", "rejected"];
+/** What the page saw of a running agent that is no entry of its journal. */
+const NOTES = { drift: ["#d2418c", "drift: a control group differed from the journal"], back: ["--accent", "the agent answered again"] };
 const MARK_COLOURS = { limited: "#2f9e9e", restarted: "--good", devices: "--warn", settings: "#8250df", rejected: "--bad" };
 
 /** The first index at which `of` is not below a value in a sorted array. */
@@ -37,6 +39,7 @@ export function timeline({ lanes, isLive, onmoment, onentry, onfold }) {
   let events = [];
   let pods = [];
   let marks = [];
+  let notes = [];
   let view = { from: 0, to: 1 };
   let cursor = null;
   let grouping = "cpu";
@@ -306,6 +309,12 @@ export function timeline({ lanes, isLive, onmoment, onentry, onfold }) {
       context.fillStyle = colourOf("rejected");
       if (red) context.fillRect(column, bottom - red, wide, red);
     }
+    for (const [time, name] of notes) {
+      if (time < view.from || time > view.to) continue;
+      const [colour] = NOTES[name] ?? ["--text"];
+      context.fillStyle = colour.startsWith("--") ? colours[colour] : colour;
+      context.fillRect(Math.round(x(time)) - 1, AXIS + 2, 3, MARKS - 6);
+    }
   }
 
   function bounds() {
@@ -395,7 +404,9 @@ export function timeline({ lanes, isLive, onmoment, onentry, onfold }) {
     let text = "";
     if (px > LABELS && py > AXIS && py <= AXIS + MARKS) {
       const at = markAt(px);
-      if (at !== null) text = `${events[marks[at].event]} ${pods[marks[at].pod] ?? ""} · entry ${marks[at].number} · ${new Date(marks[at].time).toISOString().slice(11, 23)}`;
+      const note = notes.find(([time]) => Math.abs(x(time) - px) < 4);
+      if (note) text = `${NOTES[note[1]]?.[1] ?? note[1]} · ${new Date(note[0]).toISOString().slice(11, 23)}`;
+      else if (at !== null) text = `${events[marks[at].event]} ${pods[marks[at].pod] ?? ""} · entry ${marks[at].number} · ${new Date(marks[at].time).toISOString().slice(11, 23)}`;
     } else if (px > LABELS) {
       const found = spanAt(px, py);
       if (found) text = [`${found.row.label}: ${pods[found.span.pod]}`, found.span.container, `CPUs ${found.span.cpus}`].filter(Boolean).join(" · ");
@@ -498,9 +509,11 @@ export function timeline({ lanes, isLive, onmoment, onentry, onfold }) {
       if (isFirst) {
         pods = [];
         marks = [];
+        notes = [];
         spans.length = 0;
         cursor = null;
       }
+      notes = [...notes, ...found.notes].slice(-1000);
       ({ events, epoch, revision } = found);
       pods.length = found.first_pod;
       for (const name of found.pods) pods.push(name);

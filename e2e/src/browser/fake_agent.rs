@@ -43,7 +43,7 @@ impl FakeAgent {
             "version": "0.0.0", "node": "node-1", "mode": "manage",
             "topologyPolicy": "single-numa-node", "topologyScope": "container",
             "generation": entries.len(), "runtimeConnected": true, "problems": [],
-            "drift": {"driftedContainers": 1, "repaired": 3}, "bestEffortCpus": shared,
+            "drift": {"driftedContainers": 1, "repaired": 2 + entries.len()}, "bestEffortCpus": shared,
             "occupancy": {
                 "holders": [{"name": holder, "cpus": cpus, "memory": []}],
                 "shared_only_pods": 2, "shared": shared, "reserved": "", "memory": [], "devices": [],

@@ -96,6 +96,10 @@ pub(super) fn live(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result
         "a change of the node is on the page by itself, and a name full of markup is text",
         browser.wait("document.body.textContent.includes('2 entries') && document.querySelector('svg.machine').textContent.includes('onerror') && !window.hostile && document.querySelectorAll('img').length === 0"),
     );
+    report.check(
+        "drift that the page saw has a mark",
+        browser.wait("(await (await fetch('api/timeline')).json()).notes.map((note) => note[1]).join() === 'drift'"),
+    );
     stage.looks(report, "live-node")?;
     agent.set("shop/first", "1", "0", &[]);
     report.check(

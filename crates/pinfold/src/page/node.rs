@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pinfold_agent_api::{AgentStatus, JournalPage};
+use pinfold_agent_api::{AgentStatus, DriftStatus, JournalPage};
 use pinfold_core::decision::Assignment;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
-use pinfold_journal::{JournalEntry, JournalEvent};
+use pinfold_journal::{JournalEntry, JournalEvent, Timestamp};
 use pinfold_page::{ApiRequest, ApiResponse, PageApi};
 use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg::{self, Caption};
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pool_load::PoolLoad;
-use super::timeline::{Known, Moment, Timeline, pod_of};
+use super::timeline::{Known, Moment, Note, Timeline, pod_of};
 use crate::agent_client::{AgentClient, RequestError};
 use crate::exit::Failure;
 use crate::{input, journal_replay, node};
@@ -299,8 +299,17 @@ impl AgentRecord {
     fn read(&mut self, agent: &AgentClient) -> Result<bool, RequestError> {
         let status: AgentStatus = agent.get("/v1/status")?;
         let is_busier = self.node.load.measure(&status.occupancy.shared);
-        if self.node.status.as_ref() == Some(&status) {
+        if self.node.status.as_ref() == Some(&status) && self.failure.is_none() {
             return Ok(is_busier);
+        }
+        let time = Timestamp::now().as_millisecond();
+        let known = self.node.status.as_ref().and_then(|status| status.drift);
+        let has_drifted = |now: DriftStatus| {
+            let known = known.unwrap_or(now);
+            now.repaired > known.repaired || now.drifted_containers > known.drifted_containers
+        };
+        if status.drift.is_some_and(has_drifted) {
+            self.node.timeline.note(Note::Drift, time);
         }
         let last = self.node.entries.last().map_or(0, |entry| entry.number);
         // The state of an agent may be deleted, after which its journal begins again.
@@ -312,6 +321,9 @@ impl AgentRecord {
         self.node.now.clone_from(&status.occupancy);
         self.node.status = Some(status);
         self.read_entries(agent)?;
+        if self.failure.is_some() {
+            self.node.timeline.note(Note::Back, time);
+        }
         Ok(true)
     }
 
@@ -332,7 +344,7 @@ impl AgentRecord {
                 break;
             }
         }
-        let time = pinfold_journal::Timestamp::now().as_millisecond();
+        let time = Timestamp::now().as_millisecond();
         node.timeline.reconcile(&node.now, time);
         Ok(())
     }

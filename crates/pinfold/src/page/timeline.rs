@@ -1,6 +1,6 @@
 //! [`Timeline`]: which container held what from which journal entry to which, and a mark for every entry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{Assignment, ContainerAssignment};
@@ -28,7 +28,22 @@ pub(super) struct Timeline {
     revision: u64,
     /// Whether the state of a running agent was compared.
     is_reconciled: bool,
+    /// What the page saw of a running agent that is no entry of its journal, each with its revision.
+    notes: VecDeque<(u64, i64, Note)>,
 }
+
+/// What is no entry of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Note {
+    /// A control group differed from the journal.
+    Drift,
+    /// The agent answered again after it did not.
+    Back,
+}
+
+/// The most notes that are kept.
+const MOST_NOTES: usize = 1000;
 
 /// What a page knows of a timeline already.
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,6 +141,15 @@ impl Timeline {
         };
         let at = Moment::of(entry);
         self.marks.push(Mark(at.entry, at.time, event, pod));
+    }
+
+    /// Records what is no entry of the journal, at a time in milliseconds.
+    pub(super) fn note(&mut self, note: Note, time: i64) {
+        self.revision += 1;
+        if self.notes.len() >= MOST_NOTES {
+            self.notes.pop_front();
+        }
+        self.notes.push_back((self.revision, time, note));
     }
 
     fn pod(&mut self, name: &str) -> usize {
@@ -242,8 +266,12 @@ impl Timeline {
                     from.entry
                 ])
             });
+        let notes = self.notes.iter();
+        let notes = notes.filter(|(revision, ..)| *revision > known.revision);
+        let notes: Vec<_> = notes.map(|(_, time, note)| (time, note)).collect();
         json!({
             "events": EVENTS,
+            "notes": notes,
             "revision": self.revision,
             "first_pod": known.pods.min(self.pods.len()),
             "pods": self.pods.get(known.pods..).unwrap_or_default(),

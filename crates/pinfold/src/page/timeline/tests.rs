@@ -5,7 +5,7 @@ use pinfold_hardware::open_without_files;
 use pinfold_journal::{JournalEntry, JournalEvent, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Known, Timeline};
+use super::{Known, Note, Timeline};
 
 /// An entry about the pod `a`.
 fn entry(number: u64, event: JournalEvent) -> JournalEntry {
@@ -102,4 +102,18 @@ fn a_container_that_starts_again_is_a_restart_until_its_pod_is_released() {
         .map(|mark| &events[usize::try_from(mark[2].as_u64().unwrap_or(99)).unwrap_or(99)])
         .collect();
     assert_eq!(names, ["started", "restarted", "released", "started"]);
+}
+
+#[test]
+fn what_is_no_entry_of_the_journal_is_sent_once() {
+    let mut timeline = Timeline::default();
+    timeline.note(Note::Drift, 5);
+    let all = timeline.after(Known::default());
+    assert_eq!(all["notes"], json!([[5, "drift"]]));
+    timeline.note(Note::Back, 6);
+    let known = Known {
+        revision: all["revision"].as_u64().expect("a revision"),
+        ..Known::default()
+    };
+    assert_eq!(timeline.after(known)["notes"], json!([[6, "back"]]));
 }
