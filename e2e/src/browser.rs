@@ -12,7 +12,10 @@ use serde_json::Value;
 use crate::programs::{self, PINFOLD, PLUGIN, workspace};
 use crate::report::{Report, Runs};
 
+mod cluster;
+mod fake_agent;
 mod inputs;
+mod node;
 mod webdriver;
 
 use webdriver::Browser;
@@ -56,10 +59,13 @@ fn stories(report: &mut Report, folder: &Path) -> Result<(), String> {
         Ok(playground(report, &stage, &pinfold)?)
     });
     report.theme("node", Runs::Must, |report| {
-        Ok(node(report, &stage, &pinfold)?)
+        Ok(node::journal(report, &stage, &pinfold)?)
+    });
+    report.theme("live node", Runs::Must, |report| {
+        Ok(node::live(report, &stage, &pinfold)?)
     });
     report.theme("cluster", Runs::Must, |report| {
-        Ok(cluster(report, &stage, &plugin)?)
+        Ok(cluster::stories(report, &stage, &plugin)?)
     });
     Ok(())
 }
@@ -273,6 +279,11 @@ fn playground(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), 
         browser.wait("document.querySelectorAll('.result-side').length === 2 && !document.querySelectorAll('.result-side')[1].hidden && document.querySelectorAll('.differs').length > 0"),
     );
     stage.looks(report, "compare")?;
+    browser.run("const deciders = [...document.querySelectorAll('.compare-with select')]; deciders[0].value = 'kubelet-1.29'; deciders[0].dispatchEvent(new Event('change')); deciders[1].value = ''; deciders[1].dispatchEvent(new Event('change'));")?;
+    report.check(
+        "two versions side by side",
+        browser.wait("!document.querySelectorAll('.result-side')[1].hidden && document.querySelectorAll('.described')[1].textContent.includes('1.29')"),
+    );
     report.check("every example has an answer", examples(browser));
     report.check(
         "keyboard: Tab reaches a pod, Enter explains it",
@@ -309,96 +320,4 @@ fn keyboard(browser: &Browser) -> Result<(), String> {
         browser.press(&[ESCAPE, TAB])?;
     }
     Err("120 times Tab did not reach a pod".to_owned())
-}
-
-fn node(report: &mut Report, stage: &Stage, pinfold: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let journal = inputs::journal(&stage.folder.join("journal"), 100_000)?;
-    let journal = journal.display().to_string();
-    let served = Served::start(pinfold, &["serve", "--journal", &journal])?;
-    browser.open(&served.url)?;
-    report.check(
-        "a journal of 100,000 entries is shown",
-        browser.wait("document.body.textContent.includes('100,000 entries') && !!document.querySelector('svg.machine')"),
-    );
-    browser.run("document.querySelector('canvas').focus()")?;
-    browser.press(&["\u{e00f}", "\u{e00f}"])?;
-    report.check(
-        "the cursor turns the picture back",
-        browser.wait("/entry \\d+/.test(document.querySelector('.facts-line').textContent)"),
-    );
-    browser.press(&["+", "+", "+", "+", "+", "+", "+", "\u{e007}"])?;
-    report.check(
-        "Enter shows the entry",
-        browser.wait("/Entry \\d+/.test(document.querySelector('.card h3')?.textContent ?? '')"),
-    );
-    let painted = browser.run(
-        "const canvas = document.querySelector('canvas'); let least = Infinity; \
-         for (let at = 0; at < 40; at += 1) { const begin = performance.now(); \
-           canvas.dispatchEvent(new WheelEvent('wheel', {deltaY: at % 2 ? 200 : -160, clientX: 600, bubbles: true, cancelable: true})); \
-           await new Promise((done) => requestAnimationFrame(() => setTimeout(done))); least = Math.min(least, performance.now() - begin); } \
-         return Number.isFinite(least);",
-    )?;
-    report.check(
-        "zooming paints every frame",
-        match painted {
-            Value::Bool(true) => Ok(()),
-            other => Err(other.to_string()),
-        },
-    );
-    stage.looks(report, "node")?;
-    stage.for_docs("node", 440)?;
-    stage.silent(report, "node")
-}
-
-fn cluster(report: &mut Report, stage: &Stage, plugin: &Path) -> Result<(), String> {
-    let browser = &stage.browser;
-    let file = "examples/running-cluster/cluster.yaml";
-    let served = Served::start(plugin, &["ui", "--nodes", file])?;
-    browser.open(&served.url)?;
-    report.check(
-        "the cluster of a snapshot",
-        browser.wait("document.body.textContent.includes('pending pod') && /\\d+ nodes?/.test(document.querySelector('.facts-line')?.textContent ?? '')"),
-    );
-    browser.run("document.querySelector('.pods button').click()")?;
-    report.check(
-        "a pending pod has its reason",
-        browser
-            .wait("document.querySelector('.cluster-view > .card pre')?.textContent.length > 40"),
-    );
-    browser.run("document.querySelector('.cluster-view > .card button').click()")?;
-    report.check(
-        "how many replicas of it start",
-        browser.wait("/replicas? of/.test(document.body.textContent)"),
-    );
-    browser.run("document.querySelector('canvas').focus()")?;
-    browser.press(&["\u{e014}", "\u{e014}", "\u{e007}"])?;
-    report.check(
-        "arrow keys and Enter open a node",
-        browser.wait(
-            "/^Node /.test(document.querySelector('.cluster-view > .card h3')?.textContent ?? '')",
-        ),
-    );
-    stage.looks(report, "cluster")?;
-    stage.silent(report, "cluster")?;
-
-    let large = stage.folder.join("large.json");
-    fs::write(&large, inputs::nodes(5000)).map_err(|error| error.to_string())?;
-    let large = large.display().to_string();
-    let served = Served::start(plugin, &["ui", "--nodes", &large])?;
-    browser.open(&served.url)?;
-    report.check(
-        "5,000 nodes at once",
-        browser.wait("document.querySelector('.facts-line')?.textContent.includes('5,000 nodes')"),
-    );
-    browser.run("const field = document.getElementById('selector'); field.value = 'zone=b'; field.dispatchEvent(new Event('input'));")?;
-    report.check(
-        "filtered by a label",
-        browser.wait("document.querySelector('.facts-line').textContent.includes('2,500 nodes')"),
-    );
-    browser.run("const field = document.getElementById('selector'); field.value = ''; field.dispatchEvent(new Event('input'));")?;
-    browser.wait("document.querySelector('.facts-line').textContent.includes('5,000 nodes')")?;
-    stage.looks(report, "cluster-5000")?;
-    stage.for_docs("cluster", 620)?;
-    stage.silent(report, "5,000 nodes")
 }

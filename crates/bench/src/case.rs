@@ -31,6 +31,8 @@ pub(crate) enum Group {
     Engine,
     /// Snapshots, replicas and long simulations.
     Planning,
+    /// Answers to the web page, JSON in and out.
+    Page,
 }
 
 impl Group {
@@ -48,6 +50,7 @@ impl Group {
             Group::Cluster => "cluster",
             Group::Engine => "engine",
             Group::Planning => "planning",
+            Group::Page => "page",
         }
     }
 }

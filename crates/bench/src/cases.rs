@@ -8,6 +8,7 @@ mod hints;
 mod koordinator;
 mod merge;
 mod merge_in_full;
+pub(crate) mod page;
 mod picking;
 mod planning;
 mod volcano;
@@ -27,5 +28,6 @@ pub(crate) fn all() -> Vec<BenchCase> {
     cases.extend(cluster::cases());
     cases.extend(engine::cases());
     cases.extend(planning::cases());
+    cases.extend(page::cases());
     cases
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pinfold-bench [WORD ...]         measure the cases whose names contain all words; without any, all,
-//!                                  and write target/bench.json and target/instructions.json
+//!                                  and write target/bench.json, target/instructions.json and target/page-sizes.json
 //! pinfold-bench --write-docs       the same, and write docs/benchmarks.md
 //! pinfold-bench --list             the names of all cases
 //! pinfold-bench --once NAME N      run one case N times and measure nothing: for profilers
@@ -24,6 +24,9 @@ mod instructions;
     reason = "shared with the tests of the merge"
 )]
 mod merge_cases;
+#[path = "../../../e2e/src/browser/inputs.rs"]
+#[allow(dead_code, reason = "shared with the tests of the page")]
+mod page_inputs;
 mod reference;
 mod report;
 
@@ -99,17 +102,24 @@ fn measure_all(write_docs: bool) -> Result<(), String> {
     }
     let counts = counts.unwrap_or_default();
 
+    println!("\nsizes of the page in bytes");
+    let sizes = cases::page::sizes()?;
+    for size in &sizes {
+        println!("{}", report::size_line(size));
+    }
+
     let write = |path: &str, text: String| {
         std::fs::write(path, text).map_err(|error| format!("{path}: {error}"))
     };
     write("target/bench.json", report::json(&rows))?;
     write("target/instructions.json", instructions::json(&counts))?;
+    write("target/page-sizes.json", report::sizes_json(&sizes))?;
     if write_docs {
         let path = "docs/benchmarks.md";
         let old = std::fs::read_to_string(path).unwrap_or_default();
         // The sections that other commands write are at the end and are kept.
         let others = old.find("<!-- make bench-").map_or("", |at| &old[at..]);
-        let mut page = report::markdown(&rows, &counts);
+        let mut page = report::markdown(&rows, &counts, &sizes);
         if !others.is_empty() {
             page = format!("{}\n\n{others}", page.trim_end());
         }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::case::{BenchCase, Group};
+use crate::cases::page::PageSize;
 use crate::instructions::InstructionCounts;
 use crate::reference::Reference;
 
@@ -120,6 +121,7 @@ fn title(group: Group) -> &'static str {
         Group::Volcano => "Volcano: predicate of one node, 8 CPUs and 16 GiB",
         Group::Cluster => "Cluster: one pod, every node evaluated and ranked on one core",
         Group::Engine => "Engine: one call of kube-scheduler's plugin, on one core",
+        Group::Page => "Page: one answer of the server, on one core",
         Group::Planning => "Planning: snapshots, replicas and long simulations, on one core",
     }
 }
@@ -171,7 +173,11 @@ The machine of this page was a virtual machine with 2 CPUs, shared with other wo
 ";
 
 /// `docs/benchmarks.md`.
-pub(crate) fn markdown(rows: &[MeasuredCase], counts: &InstructionCounts) -> String {
+pub(crate) fn markdown(
+    rows: &[MeasuredCase],
+    counts: &InstructionCounts,
+    sizes: &[PageSize],
+) -> String {
     let mut text = format!("{INTRODUCTION}\n{}\n", targets_met(rows));
     let mut group = None;
     for row in rows {
@@ -184,6 +190,11 @@ pub(crate) fn markdown(rows: &[MeasuredCase], counts: &InstructionCounts) -> Str
         }
         writeln!(text, "| {} |", row.cells().join(" | ")).expect("a String takes all text");
     }
+    text.push_str("\n## Page: sizes\n\n| | bytes | target |\n|---|--:|---|\n");
+    for size in sizes {
+        let [name, bytes, target] = size_cells(size);
+        writeln!(text, "| {name} | {bytes} | {target} |").expect("a String takes all text");
+    }
     if !counts.is_empty() {
         text.push_str("\n## Instructions per operation\n\n");
         text.push_str("A row of scenes or crowded nodes counts the first of them.\n\n");
@@ -193,6 +204,34 @@ pub(crate) fn markdown(rows: &[MeasuredCase], counts: &InstructionCounts) -> Str
         }
     }
     text
+}
+
+fn size_cells(size: &PageSize) -> [String; 3] {
+    let target = size.most.map(|most| {
+        let word = if size.bytes <= most { "met" } else { "MISSED" };
+        format!("{word} ({})", thousands(most))
+    });
+    [
+        size.name.to_owned(),
+        thousands(size.bytes),
+        target.unwrap_or_default(),
+    ]
+}
+
+/// The line for the terminal.
+pub(crate) fn size_line(size: &PageSize) -> String {
+    let [name, bytes, target] = size_cells(size);
+    let line = format!("{name:<56} {bytes:>11}  {target}");
+    line.trim_end().to_owned()
+}
+
+/// A list of `{name, bytes}`.
+pub(crate) fn sizes_json(sizes: &[PageSize]) -> String {
+    let rows = sizes.iter();
+    let rows: Vec<Value> = rows
+        .map(|size| json!({"name": size.name, "bytes": size.bytes}))
+        .collect();
+    format!("{:#}\n", json!(rows))
 }
 
 /// With one decimal below 100, else whole and in groups of three.

@@ -42,8 +42,24 @@ pub struct AgentStatus {
     /// Progress of taking CPUs over from the kubelet's static CPU manager; `None` if there is nothing to take over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub takeover: Option<TakeoverStatus>,
+    /// Control groups that differ from the journal; `None` if the agent does not check any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftStatus>,
+    /// The CPUs that best-effort pods may use now; `None` if they use the shared pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_effort_cpus: Option<CpuSet>,
     /// The CPUs, memory and devices of the node with the pods that hold them.
     pub occupancy: Occupancy,
+}
+
+/// Control groups that differ from the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftStatus {
+    /// Containers whose control group differed at the last check and was not repaired.
+    pub drifted_containers: u32,
+    /// Control groups that were repaired since the agent started.
+    pub repaired: u64,
 }
 
 /// Progress of taking CPUs over from the kubelet's static CPU manager.

@@ -37,6 +37,7 @@ assets! {
     "/node.js", "node.js", JS;
     "/timeline.js", "timeline.js", JS;
     "/cluster.js", "cluster.js", JS;
+    "/heatmap.js", "heatmap.js", JS;
 }
 
 /// The file at a path.

@@ -1,8 +1,9 @@
 //! HTTP responses, each with the headers that keep the page safe.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 /// Only our own scripts and styles, no plugins, no frames, no forms, no other addresses. Markup is made from text in one
 /// place only, which reads pictures and copies what it knows.
@@ -32,10 +33,11 @@ impl<'a> HttpResponse<'a> {
         }
     }
 
-    /// Writes the response; without the body for HEAD.
+    /// Writes the response; without the body for HEAD. The client has this long to take it.
     pub(crate) fn write(
         &self,
         stream: &mut TcpStream,
+        time: Duration,
         is_head: bool,
         close: bool,
     ) -> io::Result<()> {
@@ -48,8 +50,34 @@ impl<'a> HttpResponse<'a> {
         if !is_head {
             bytes.extend_from_slice(self.body);
         }
-        stream.write_all(&bytes)
+        write_within(stream, &bytes, time)
     }
+}
+
+/// Writes everything within a time, however steadily the client takes a little of it.
+///
+/// # Errors
+/// If the connection breaks, or the time is over.
+pub(crate) fn write_within(
+    stream: &mut TcpStream,
+    mut bytes: &[u8],
+    time: Duration,
+) -> io::Result<()> {
+    let deadline = Instant::now() + time;
+    while !bytes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// The status line and the headers that all responses have, without the blank line.

@@ -1,6 +1,6 @@
 //! [`PageServer`]: accepts connections and answers their requests, one thread each.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,13 +93,14 @@ struct Served {
     questions: Slots,
 }
 
-/// A number of places; who finds none waits.
+/// A number of questions that are computed at a time; further ones wait.
 struct Slots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 impl Slots {
+    /// Computes an answer when it is its turn.
     fn with<T>(&self, work: impl FnOnce() -> T) -> T {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.freed.wait_while(free, |free| *free == 0);
@@ -174,7 +175,6 @@ impl PageServer {
                 continue;
             };
             let _ = stream.set_nodelay(true);
-            let _ = stream.set_write_timeout(Some(self.limits.request_time));
             // A connection that is not added is dropped, and thereby closed.
             if let Some(connection) = connections.add(stream) {
                 let served = served.clone();
@@ -215,7 +215,7 @@ impl Served {
                 Err(RequestError::Bad(status, message)) => {
                     let body = ApiResponse::error(status, message).body;
                     let response = HttpResponse::new(status, JSON, &body);
-                    let _ = response.write(&mut output, false, true);
+                    let _ = response.write(&mut output, self.limits.request_time, false, true);
                     return;
                 }
                 Err(RequestError::TooSlow | RequestError::Closed) => return,
@@ -226,7 +226,7 @@ impl Served {
     fn respond(&self, request: &HttpRequest, output: &mut TcpStream) -> io::Result<()> {
         let is_head = request.method == "HEAD";
         let send = |output: &mut TcpStream, response: &HttpResponse<'_>| {
-            response.write(output, is_head, request.close)
+            response.write(output, self.limits.request_time, is_head, request.close)
         };
         let deny = |output: &mut TcpStream, denied: Denied| {
             let status = match denied {
@@ -270,13 +270,20 @@ impl Served {
             return self.events(output);
         }
         let answer = match request.method.as_str() {
-            "GET" | "HEAD" | "POST" => self.questions.with(|| {
-                self.answer(&ApiRequest {
-                    path: api_path,
-                    query,
-                    body: &request.body,
-                })
-            }),
+            "GET" | "HEAD" | "POST" => {
+                let answer = self.questions.with(|| {
+                    // The page asks again at every change and closes the connection of the question before.
+                    if has_left(output) {
+                        return None;
+                    }
+                    Some(self.answer(&ApiRequest {
+                        path: api_path,
+                        query,
+                        body: &request.body,
+                    }))
+                });
+                answer.ok_or(io::ErrorKind::ConnectionAborted)?
+            }
             _ => ApiResponse::error(405, "only GET and POST are answered"),
         };
         send(
@@ -303,7 +310,8 @@ impl Served {
             true => self.send_events(output),
             false => {
                 let body = ApiResponse::error(503, "too many pages are open").body;
-                HttpResponse::new(503, JSON, &body).write(output, false, true)
+                let response = HttpResponse::new(503, JSON, &body);
+                response.write(output, self.limits.request_time, false, true)
             }
         };
         self.event_streams.fetch_sub(1, Ordering::Relaxed);
@@ -313,7 +321,8 @@ impl Served {
     fn send_events(&self, output: &mut TcpStream) -> io::Result<()> {
         let mut head = response::head(200, "text/event-stream", &[]);
         head.push_str("Connection: close\r\n\r\n");
-        output.write_all(head.as_bytes())?;
+        let time = self.limits.request_time;
+        response::write_within(output, head.as_bytes(), time)?;
         let began = Instant::now();
         let (mut sent, mut sent_at) = (None, began);
         while began.elapsed() < EVENTS_LIFETIME {
@@ -321,14 +330,22 @@ impl Served {
             let generation = generation.unwrap_or_default();
             if generation.is_some() && generation != sent {
                 let number = generation.unwrap_or_default();
-                output.write_all(format!("data: {number}\n\n").as_bytes())?;
+                let line = format!("data: {number}\n\n");
+                response::write_within(output, line.as_bytes(), time)?;
                 (sent, sent_at) = (generation, Instant::now());
             } else if sent_at.elapsed() >= HEARTBEAT {
-                output.write_all(b":\n\n")?;
+                response::write_within(output, b":\n\n", time)?;
                 sent_at = Instant::now();
             }
             thread::sleep(EVENT_INTERVAL);
         }
         Ok(())
     }
+}
+
+/// Whether the client closed the connection.
+fn has_left(stream: &TcpStream) -> bool {
+    let is_set = stream.set_nonblocking(true).is_ok();
+    let has_left = is_set && matches!(stream.peek(&mut [0]), Ok(0));
+    stream.set_nonblocking(false).is_err() || has_left
 }

@@ -1,176 +1,28 @@
-// The cluster: a heat map with one cell per NUMA node, pending pods, and how many replicas of a shape start.
+// The cluster: a heat map with one cell per NUMA node, pending and rejected pods, what is wrong with nodes, and how many
+// replicas of a shape start.
 
 import { announce, ask, bytes, count, debounced, el, scrollable } from "./dom.js";
 import { editor } from "./editor.js";
+import { heatMap, isBytes, measureOf } from "./heatmap.js";
 import { picture } from "./picture.js";
 
-const MOST_HEIGHT = 620;
-
-/** From full (red) over half to free (green). */
-function ramp(share) {
-  const stops = [[200, 85, 61], [232, 176, 74], [60, 157, 107]];
-  const at = Math.max(0, Math.min(1, share)) * 2;
-  const [low, high] = [stops[Math.floor(at)], stops[Math.min(2, Math.floor(at) + 1)]];
-  return `rgb(${low.map((value, index) => Math.round(value + (high[index] - value) * (at % 1))).join(",")})`;
-}
-
-/** What a cell shows of a NUMA node. */
-const MEASURES = {
-  cpus: (numa) => numa.cpus,
-  memory: (numa) => numa.memory,
-};
-
-function measureOf(name) {
-  return MEASURES[name] ?? ((numa) => numa.devices?.[name] ?? numa.hugepages?.[name] ?? { total: 0, free: 0, reserved: 0 });
-}
-
-const isBytes = (name) => name === "memory" || name.startsWith("hugepages-");
+/** The most names in a list; further ones are counted. */
+const MOST_NAMES = 12;
+/** Checks of `kubectl pinfold doctor` whose findings have a place of their own. */
+const REJECTIONS = ["prediction-failed", "rejected-pods"];
+const REPORTS = ["report-stale", "report-invalid", "report-orphaned", "agent-silent", "agent-missing", "agent-not-ready"];
+/** What nodes are filtered by, beside labels, policy and version. */
+const STATES = [
+  ["", "any"], ["findings", "with an error or warning"], ["report", "report stale, invalid or missing"], ["rejected", "rejected a pod in the last hour"],
+  ["predicted", "prediction failed"], ["takes", "takes the counted pod"], ["lost", "takes it only by its sums"],
+];
 
 /** A selector such as `zone=a,gpu`: labels that a node must have. */
 function matches(labels, selector) {
   return selector.split(",").map((one) => one.trim()).filter(Boolean).every((one) => {
     const [key, value] = one.split(/==?/);
-    return key in labels && (value === undefined || labels[key] === value);
+    return Object.hasOwn(labels, key) && (value === undefined || labels[key] === value);
   });
-}
-
-function heatMap(onopen) {
-  const canvas = el("canvas", { tabIndex: 0, role: "application", "aria-roledescription": "heat map",
-    "aria-label": "Nodes of the cluster, one cell for each NUMA node. Arrow keys choose a node, Enter opens it." });
-  const tip = el("div", { className: "tip", hidden: true });
-  const root = el("div", { className: "canvas-frame" }, canvas, tip);
-  const context = canvas.getContext("2d");
-  let nodes = [];
-  let measure = "cpus";
-  let grid = { columns: 1, width: 10, height: 10, cell: 10 };
-  let chosen = -1;
-  let marks = new Map();
-  let colours = {};
-
-  function readColours() {
-    const style = getComputedStyle(document.documentElement);
-    colours = Object.fromEntries(["--paper", "--cell", "--text", "--quiet", "--accent", "--line"].map((name) => [name, style.getPropertyValue(name).trim()]));
-  }
-
-  /** The largest cells with which all nodes fit. */
-  function size() {
-    const width = root.clientWidth || 800;
-    const most = nodes.reduce((widest, node) => Math.max(widest, node.usage.numa.length), 1);
-    let cell = 40;
-    let columns = 1;
-    for (; cell > 3; cell -= 1) {
-      const own = most * cell + 4;
-      columns = Math.max(1, Math.floor(width / own));
-      if (Math.ceil(nodes.length / columns) * (cell + 3 + (cell >= 24 ? 12 : 0)) <= MOST_HEIGHT) break;
-    }
-    const named = cell >= 24;
-    grid = { columns, cell, width: most * cell + 4, height: cell + 3 + (named ? 12 : 0), named };
-    const height = Math.max(30, Math.ceil(nodes.length / columns) * grid.height + 4);
-    const ratio = globalThis.devicePixelRatio || 1;
-    canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(height * ratio);
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    draw();
-  }
-
-  function draw() {
-    const { columns, cell, width, height, named } = grid;
-    const of = measureOf(measure);
-    context.fillStyle = colours["--paper"];
-    context.fillRect(0, 0, canvas.width, canvas.height);
-    context.font = "10px ui-monospace, monospace";
-    context.textBaseline = "middle";
-    nodes.forEach((node, index) => {
-      const x = (index % columns) * width + 2;
-      const y = Math.floor(index / columns) * height + 2;
-      if (named) {
-        context.fillStyle = colours["--quiet"];
-        const letters = Math.max(3, Math.floor((width - 6) / 6));
-        const name = node.usage.node;
-        context.fillText(name.length > letters ? `${name.slice(0, letters - 1)}…` : name, x, y + 5);
-      }
-      const top = y + (named ? 12 : 0);
-      node.usage.numa.forEach((numa, at) => {
-        const own = of(numa);
-        const usable = own.total - own.reserved;
-        context.fillStyle = usable > 0 ? ramp(own.free / usable) : colours["--cell"];
-        const gap = cell > 8 ? 1 : 0;
-        context.fillRect(x + at * cell, top, cell - gap, cell - gap);
-        if (cell >= 24 && usable > 0 && !isBytes(measure)) {
-          context.fillStyle = "#101418";
-          context.fillText(String(own.free), x + at * cell + 3, top + cell / 2);
-        }
-      });
-      const mark = marks.get(node.usage.node);
-      if (mark) {
-        context.fillStyle = mark === "lost" ? "#8250df" : colours["--text"];
-        context.fillRect(x, top + cell - 3, node.usage.numa.length * cell - 1, 2);
-      }
-      if (index === chosen) {
-        context.strokeStyle = colours["--accent"];
-        context.lineWidth = 2;
-        context.strokeRect(x - 1, top - 1, node.usage.numa.length * cell + 1, cell + 1);
-      }
-    });
-  }
-
-  function at(event) {
-    const column = Math.floor((event.offsetX - 2) / grid.width);
-    const row = Math.floor((event.offsetY - 2) / grid.height);
-    return column < 0 || column >= grid.columns ? -1 : row * grid.columns + column;
-  }
-
-  function describe(node) {
-    const of = measureOf(measure);
-    const amount = (value) => (isBytes(measure) ? bytes(value) : String(value));
-    const parts = node.usage.numa.map((numa) => `${numa.numa_node ?? "all"}: ${amount(of(numa).free)} of ${amount(of(numa).total)} free`);
-    return `${node.usage.node} · ${parts.join(" · ")}${node.about?.policy ? ` · ${node.about.policy}` : ""}`;
-  }
-
-  canvas.addEventListener("pointermove", (event) => {
-    const node = nodes[at(event)];
-    tip.hidden = !node;
-    if (!node) return;
-    tip.textContent = describe(node);
-    tip.style.left = `${Math.min(event.offsetX + 12, Math.max(0, root.clientWidth - 320))}px`;
-    tip.style.top = `${event.offsetY + 14}px`;
-  });
-  canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
-  canvas.addEventListener("click", (event) => choose(at(event), true));
-  canvas.addEventListener("keydown", (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -grid.columns, ArrowDown: grid.columns, Home: -Infinity, End: Infinity }[event.key];
-    if (by !== undefined) choose(Math.max(0, Math.min(nodes.length - 1, (chosen < 0 ? 0 : chosen) + by)), false);
-    else if (event.key === "Enter" && nodes[chosen]) onopen(nodes[chosen].usage.node);
-    else return;
-    event.preventDefault();
-  });
-
-  function choose(index, opens) {
-    if (!nodes[index]) return;
-    chosen = index;
-    draw();
-    announce(describe(nodes[index]));
-    if (opens) onopen(nodes[index].usage.node);
-  }
-
-  readColours();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });
-  new ResizeObserver(size).observe(root);
-  return {
-    root,
-    show(all, by) {
-      nodes = all;
-      measure = by;
-      chosen = -1;
-      size();
-    },
-    /** Marks nodes that take a shape (`starts`), or only by their sums (`lost`). */
-    mark(found) {
-      marks = found;
-      draw();
-    },
-  };
 }
 
 const field = (label, id, input, wide) => el("div", { className: `field${wide ? " wide" : ""}` }, el("label", { htmlFor: id }, label), input);
@@ -185,14 +37,38 @@ export async function show(view, tools, info) {
   const notes = el("div", { className: "notes" });
   const pending = el("section", { className: "card", "aria-label": "Pending pods" });
   const replicas = el("div", {});
+  const rejected = el("section", { className: "card", "aria-label": "Rejected pods" });
+  const reports = el("section", { className: "card", "aria-label": "Findings" });
+  let findings = { report: { findings: [], not_checked: [] }, versions: {} };
+  let counted = new Map();
   const again = debounced(80, () => refresh());
   const measure = el("select", { id: "measure", onchange: () => refresh() });
   const sort = el("select", { id: "sort", onchange: () => refresh() }, [["name", "name"], ["free", "most free on one NUMA node"], ["full", "fullest first"]].map(([value, text]) => el("option", { value }, text)));
   const policy = el("select", { id: "policy", onchange: () => refresh() });
+  const version = el("select", { id: "version", onchange: () => refresh() }, el("option", { value: "" }, "any"));
+  const stateSelect = el("select", { id: "state", onchange: () => refresh() }, STATES.map(([value, text]) => el("option", { value }, text)));
   const selector = el("input", { id: "selector", type: "search", placeholder: "zone=a,gpu", oninput: again, autocomplete: "off" });
   const search = el("input", { id: "search", type: "search", placeholder: "part of the name", oninput: again, autocomplete: "off" });
 
+  /** The nodes of some findings. */
+  const nodesOf = (checks) => new Set(findings.report.findings.filter(checks).flatMap((one) => one.nodes));
+
+  /** Whether a node is in the chosen state. */
+  function stateFilter() {
+    const inSet = (names) => (node) => names.has(node.usage.node);
+    switch (stateSelect.value) {
+      case "findings": return inSet(nodesOf((one) => one.severity !== "info"));
+      case "report": return inSet(nodesOf((one) => REPORTS.includes(one.check)));
+      case "rejected": return inSet(nodesOf((one) => REJECTIONS.includes(one.check)));
+      case "predicted": return inSet(nodesOf((one) => one.check === "prediction-failed"));
+      case "takes": return (node) => counted.get(node.usage.node) === "starts";
+      case "lost": return (node) => counted.get(node.usage.node) === "lost";
+      default: return () => true;
+    }
+  }
+
   function refresh() {
+    const isInState = stateFilter();
     const of = measureOf(measure.value);
     const best = (node) => Math.max(0, ...node.usage.numa.map((numa) => of(numa).free));
     const free = (node) => {
@@ -200,6 +76,7 @@ export async function show(view, tools, info) {
       return sums[1] ? sums[0] / sums[1] : 0;
     };
     const found = cluster.nodes.filter((node) => (!policy.value || node.about?.policy === policy.value)
+      && (!version.value || findings.versions[node.usage.node] === version.value) && isInState(node)
       && matches(node.about?.labels ?? {}, selector.value) && node.usage.node.includes(search.value));
     if (sort.value === "free") found.sort((one, other) => best(other) - best(one));
     if (sort.value === "full") found.sort((one, other) => free(one) - free(other));
@@ -246,17 +123,63 @@ export async function show(view, tools, info) {
     detail.scrollIntoView({ block: "nearest" });
   }
 
+  function showCounted(found) {
+    counted = found;
+    map.mark(found);
+    if (["takes", "lost"].includes(stateSelect.value)) refresh();
+  }
+
+  /** A list of names, of which the first ones are buttons. */
+  function names(all, open) {
+    const more = all.length - MOST_NAMES;
+    return el("span", { className: "names" }, all.slice(0, MOST_NAMES).map((name) => el("button", { type: "button", className: "link", onclick: () => open(name) }, name)),
+      more > 0 ? el("span", { className: "quiet" }, `and ${more.toLocaleString("en")} more`) : null);
+  }
+
+  function findingView(one) {
+    return el("li", {},
+      el("p", { className: one.severity === "info" ? "" : one.severity === "error" ? "bad" : "warn" }, el("strong", {}, one.severity), ` ${one.problem}`),
+      one.pods.length ? el("p", {}, one.pods.length > MOST_NAMES ? `${one.pods.slice(0, MOST_NAMES).join(", ")} and ${one.pods.length - MOST_NAMES} more` : one.pods.join(", ")) : null,
+      one.nodes.length ? el("p", {}, `${count(one.nodes.length, "node")}: `, names(one.nodes, openNode)) : null,
+      one.remedy ? el("p", { className: "quiet" }, one.remedy) : null);
+  }
+
+  /** What `kubectl pinfold doctor` finds. */
+  async function showFindings(isFresh = false) {
+    try {
+      findings = await ask(isFresh ? "findings?fresh=1" : "findings");
+    } catch (error) {
+      rejected.replaceChildren(el("p", { className: "quiet" }, "Rejected pods are not known."));
+      reports.replaceChildren(el("h3", {}, "Findings"), el("p", { className: "bad" }, error.message));
+      return;
+    }
+    const { report, versions } = findings;
+    const all = [...new Set(Object.values(versions))].sort();
+    const before = version.value;
+    version.replaceChildren(el("option", { value: "" }, "any"), ...all.map((name) => el("option", { value: name, selected: name === before }, name)));
+    const about = report.findings.filter((one) => REJECTIONS.includes(one.check));
+    const others = report.findings.filter((one) => !REJECTIONS.includes(one.check));
+    const pods = new Set(about.flatMap((one) => one.pods));
+    rejected.replaceChildren(el("h3", {}, `${count(pods.size, "pod")} rejected in the last hour`),
+      about.length ? scrollable("List of rejected pods", el("ul", { className: "list" }, about.map(findingView))) : el("p", { className: "quiet" }, "No node rejected a pod."));
+    reports.replaceChildren(el("h3", {}, count(others.length, "finding")),
+      others.length ? scrollable("List of findings", el("ul", { className: "list" }, others.slice(0, 50).map(findingView))) : el("p", { className: "quiet" }, "Reports are fresh, agents are ready."),
+      report.not_checked.length ? el("details", {}, el("summary", {}, "Not checked"), el("ul", { className: "list" }, report.not_checked.map((text) => el("li", {}, text)))) : null);
+    map.trouble(nodesOf((one) => one.severity !== "info"));
+    refresh();
+  }
+
   async function showCapacity(path, body) {
     let found;
     try {
       found = await ask(path, body);
     } catch (error) {
       replicas.replaceChildren(el("p", { className: "findings" }, error.message));
-      map.mark(new Map());
+      showCounted(new Map());
       return;
     }
     const { capacity } = found;
-    map.mark(new Map(capacity.nodes.filter((node) => node.promised > 0 || node.started > 0).map((node) => [node.node, node.started > 0 ? "starts" : "lost"])));
+    showCounted(new Map(capacity.nodes.filter((node) => node.promised > 0 || node.started > 0).map((node) => [node.node, node.started > 0 ? "starts" : "lost"])));
     const takes = capacity.nodes.filter((node) => node.started > 0).length;
     const lost = capacity.nodes.filter((node) => node.started === 0 && node.promised > 0).length;
     replicas.replaceChildren(
@@ -281,8 +204,13 @@ export async function show(view, tools, info) {
     pending.replaceChildren(
       el("h3", {}, count(found.pending.length + found.more_pending, "pending pod")),
       ...(found.pending.length ? [el("ul", { className: "pods" }, found.pending.slice(0, 100).map((pod) => el("li", {}, el("button", { type: "button", className: "pod", onclick: () => openPod(pod) },
-        el("span", { className: "pod-name" }, `${pod.namespace}/${pod.name}`), el("span", { className: "reason" }, pod.message ?? "not scheduled yet")))))] : [el("p", { className: "quiet" }, "Every pod has a node.")]));
+        el("span", { className: "pod-name" }, `${pod.namespace}/${pod.name}`), el("span", { className: "reason" }, pod.message ?? "not scheduled yet"))))), pendingMore(found)] : [el("p", { className: "quiet" }, "Every pod has a node.")]));
     refresh();
+  }
+
+  function pendingMore(found) {
+    const more = found.pending.length + found.more_pending - 100;
+    return more > 0 ? el("p", { className: "quiet" }, `and ${count(more, "more pod")}`) : "";
   }
 
   const typed = editor({ label: "Pod shape (YAML)", rows: 7, hint: "a Pod, a Deployment, a Job…", oninput: () => {} });
@@ -292,6 +220,7 @@ export async function show(view, tools, info) {
       button.disabled = true;
       try {
         showCluster(await ask("cluster?fresh=1"));
+        await showFindings(true);
         announce("read again");
       } catch (error) {
         announce(error.message);
@@ -302,12 +231,16 @@ export async function show(view, tools, info) {
   }
   view.append(
     el("div", { className: "filters" }, field("Show", "measure", measure), field("Sort by", "sort", sort), field("Policy", "policy", policy),
+      field("Kubelet version", "version", version), field("State", "state", stateSelect),
       field("Labels", "selector", selector, true), field("Name", "search", search, true)),
     head, map.root,
-    el("p", { className: "legend" }, el("span", {}, "used up ", el("span", { className: "ramp", role: "img", "aria-label": "from red to green" }), " all free"), el("span", {}, "one cell is one NUMA node; grey has none")),
-    el("div", { className: "cards" }, pending,
+    el("p", { className: "legend" }, el("span", {}, "used up ", el("span", { className: "ramp", role: "img", "aria-label": "from red to green" }), " all free"), el("span", {}, "one cell is one NUMA node; grey has none"),
+      el("span", {}, el("i", { className: "swatch-trouble" }), "red corner: has findings")),
+    el("div", { className: "cards" }, pending, rejected, reports,
       el("section", { className: "card", "aria-label": "Fragmentation" }, el("h3", {}, "How many replicas start?"), typed.root,
         el("div", { className: "row" }, el("button", { type: "button", onclick: () => showCapacity("capacity", typed.value) }, "Count")), replicas)),
     detail, notes);
+  for (const card of [rejected, reports]) card.replaceChildren(el("p", { className: "quiet" }, "Reading…"));
   showCluster(await ask("cluster"));
+  await showFindings();
 }

@@ -1,6 +1,6 @@
 // One decision: what was asked, what each NUMA node had, the hints, how they merged, the rule, and the remedies.
 
-import { amount, el, scrollable } from "./dom.js";
+import { amount, el, idList, scrollable } from "./dom.js";
 
 const RULES = {
   "no-policy": "The policy is none: hints are ignored.",
@@ -14,12 +14,7 @@ const RULES = {
 /** The NUMA nodes of a mask as a list of numbers. A mask is a list such as `0-1`, null for any. */
 function nodes(mask) {
   if (mask === null || mask === undefined) return null;
-  const found = new Set();
-  for (const part of String(mask).split(",").filter(Boolean)) {
-    const [first, last = first] = part.split("-").map(Number);
-    for (let node = first; node <= last; node += 1) found.add(node);
-  }
-  return found;
+  return new Set(idList(String(mask)));
 }
 
 function maskName(mask) {

@@ -18,11 +18,26 @@ export function announce(text) {
   document.getElementById("announce").textContent = text;
 }
 
+/** The most bytes of a question; the server rejects larger ones. */
+const LARGEST = 8 << 20;
+
 /** An answer of the server; throws an error with `findings` if there are some. */
 export async function ask(path, body, signal) {
-  const options = body === undefined ? { signal } : { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body), signal };
-  const response = await fetch(`api/${path}`, options);
-  const answer = await response.json();
+  let options = { signal };
+  if (body !== undefined) {
+    const bytes = new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
+    if (bytes.length > LARGEST) throw new Error(`The question has ${bytes.length} bytes, of at most ${LARGEST}. pinfold simulate takes larger files.`);
+    options = { method: "POST", body: bytes, signal };
+  }
+  let response;
+  let answer;
+  try {
+    response = await fetch(`api/${path}`, options);
+    answer = await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The program that serves this page does not answer. Does it still run?");
+  }
   if (!response.ok) {
     const error = new Error(answer.error ?? "the question has no answer");
     Object.assign(error, { status: response.status, findings: answer.findings, notStarting: answer.not_starting });
@@ -58,14 +73,14 @@ export const amount = (manager, value) => (manager === "memory" ? bytes(value) :
 /** `1 pod`, `2 pods`. */
 export const count = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
 
-/** The CPUs of a list such as `0-3,8`. */
-export function cpuList(text) {
-  const cpus = [];
+/** The ids of a list such as `0-3,8`: CPUs or NUMA nodes. */
+export function idList(text) {
+  const ids = [];
   for (const part of (text ?? "").split(",").filter(Boolean)) {
     const [first, last = first] = part.split("-").map(Number);
-    for (let cpu = first; cpu <= last; cpu += 1) cpus.push(cpu);
+    for (let id = first; id <= last; id += 1) ids.push(id);
   }
-  return cpus;
+  return ids;
 }
 
 /** Makes an element that scrolls reachable by keyboard. */

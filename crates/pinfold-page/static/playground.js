@@ -26,6 +26,11 @@ function clean(from) {
   for (const key of Object.keys(EMPTY)) {
     if (typeof given[key] === typeof EMPTY[key] && Array.isArray(given[key]) === Array.isArray(EMPTY[key])) question[key] = given[key];
   }
+  const isText = (one) => typeof one === "string";
+  question.options_off = question.options_off.filter(isText);
+  question.devices = question.devices.filter(isText);
+  question.changes = question.changes.filter((one) => isText(one?.pod) && isText(one.resource) && Number.isSafeInteger(one.to))
+    .map(({ pod, container, resource, manager, to }) => ({ pod, container: isText(container) ? container : null, resource, manager, to }));
   question.pods = question.pods.filter((file) => typeof file?.text === "string")
     .map((file) => ({ name: String(file.name ?? "pods.yaml"), text: file.text }));
   if (typeof given.machine_file?.base64 === "string") question.machine_file = { name: String(given.machine_file.name), base64: given.machine_file.base64 };
@@ -242,13 +247,34 @@ async function answer() {
 }
 
 const laterAnswer = debounced(120, () => answer());
+let written = 0;
 
-/** Keeps the state in the address and asks again: at once, or when typing pauses. */
-async function update(isAtOnce = false) {
-  const fragment = await toFragment(state);
+/** Writes the state into the address. */
+async function writeLink() {
+  const number = written += 1;
+  const fragment = await toFragment(state).catch(() => "");
+  if (number !== written) return;
   history.replaceState(null, "", fragment || location.pathname);
   parts.linkNote.textContent = fragment ? "" : "This question is too large for a link.";
+}
+
+// Browsers limit how often an address changes.
+const laterLink = debounced(250, writeLink);
+
+/** Keeps the state in the address and asks again: at once, or when typing pauses. */
+function update(isAtOnce = false) {
+  if (isAtOnce) writeLink();
+  else laterLink();
   return isAtOnce ? answer() : laterAnswer();
+}
+
+async function copyLink() {
+  await writeLink();
+  if (parts.linkNote.textContent) return;
+  const link = location.href.replace(/\?[^#]*/, "");
+  const copied = await navigator.clipboard?.writeText(link).then(() => true, () => false);
+  parts.linkNote.textContent = copied ? "Link copied." : "This browser does not let the page copy: the link is the address of this page.";
+  announce(parts.linkNote.textContent);
 }
 
 function side(index) {
@@ -431,23 +457,30 @@ export async function show(view, tools, page) {
   parts.other = el("div", { className: "compare-with", hidden: true }, ...parts.otherRules.roots);
   tools.append(
     el("label", { className: "check" }, parts.compare, " Compare"),
-    el("button", { type: "button", onclick: async () => {
-      await navigator.clipboard?.writeText(location.href.replace(/\?[^#]*/, "")).catch(() => {});
-      announce("link copied");
-      parts.linkNote.textContent = "Link copied.";
-    } }, "Copy link"), parts.linkNote);
+    el("button", { type: "button", onclick: copyLink }, "Copy link"), parts.linkNote);
   parts.general = el("div", { className: "findings", role: "alert" });
   parts.warnings = el("div", { className: "warnings" });
   sides.push(side(0), side(1));
   parts.result = el("div", { className: "results" }, parts.general, parts.other, parts.warnings, el("div", { className: "result-sides" }, sides.map((own) => own.root)));
   view.className = "playground";
   view.append(form(), parts.result);
-  document.addEventListener("dragover", (event) => { event.preventDefault(); view.classList.add("dropping"); });
+  // Text that is dragged within an editor is the editor's.
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  document.addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    view.classList.add("dropping");
+  });
   document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) view.classList.remove("dropping"); });
   document.addEventListener("drop", async (event) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     view.classList.remove("dropping");
-    take(await dropped(event.dataTransfer));
+    try {
+      await take(await dropped(event.dataTransfer));
+    } catch (error) {
+      parts.general.replaceChildren(el("p", {}, `The files cannot be read: ${error.message}`));
+    }
   });
   addEventListener("hashchange", async () => {
     const linked = await fromFragment(location.hash);

@@ -1,16 +1,22 @@
-// The timeline: one lane per CPU, spans of containers, marks of entries, a cursor. Drawn on a canvas from sorted arrays, so
-// that a frame costs what is visible and not what the journal has.
+// The timeline: one lane per CPU below its L3 cache and NUMA node, which can be collapsed; spans of containers, marks of
+// entries, a cursor. Drawn on a canvas from sorted arrays, so that a frame costs what is visible and not what the journal
+// has.
 
-import { cpuList, el } from "./dom.js";
+import { el, idList } from "./dom.js";
 
-const LABELS = 92;
+const LABELS = 104;
 const MARKS = 34;
 const AXIS = 22;
 const LANE = 12;
 const LEAST_LANE = 2;
+const HEAD = 14;
 const MOST_HEIGHT = 640;
 const COLOURS = ["#5fafff", "#ffaf00", "#5fd787", "#ff87ff", "#d7d75f", "#ff875f", "#5fd7d7", "#afafff", "#afd787", "#ffafaf", "#d7af5f", "#d7afff"];
-const MARK_COLOURS = { rejected: "--bad", settings: "#8250df", devices: "--warn" };
+/** Events that stand out, the least important one first. */
+const RANKS = ["", "limited", "restarted", "devices", "settings", "rejected"];
+/** What the page saw of a running agent that is no entry of its journal. */
+const NOTES = { drift: ["#d2418c", "drift: a control group differed from the journal"], back: ["--accent", "the agent answered again"] };
+const MARK_COLOURS = { limited: "#2f9e9e", restarted: "--good", devices: "--warn", settings: "#8250df", rejected: "--bad" };
 
 /** The first index at which `of` is not below a value in a sorted array. */
 function lowerBound(array, value, of) {
@@ -24,19 +30,25 @@ function lowerBound(array, value, of) {
 }
 
 /** A timeline. `onmoment` gets the number of an entry, or null for now; `onentry` the entry that was clicked. */
-export function timeline({ lanes, onmoment, onentry }) {
+export function timeline({ lanes, isLive, onmoment, onentry, onfold }) {
   const canvas = el("canvas", { tabIndex: 0, role: "application", "aria-roledescription": "timeline",
-    "aria-label": "Timeline of the journal. Left and right move in time, plus and minus zoom, Page Up and Page Down go from entry to entry, Enter shows the entry, Escape returns to now." });
+    "aria-label": "Timeline of the journal. Left and right move in time, plus and minus zoom, Page Up and Page Down go from entry to entry, Enter shows the entry, Escape returns to now. Up and down choose a NUMA node or L3 cache, Space folds it." });
   const tip = el("div", { className: "tip", hidden: true });
   const root = el("div", { className: "canvas-frame" }, canvas, tip);
   const context = canvas.getContext("2d");
   let events = [];
   let pods = [];
   let marks = [];
+  let notes = [];
   let view = { from: 0, to: 1 };
   let cursor = null;
   let grouping = "cpu";
   let rows = [];
+  let rowOf = new Map();
+  const folded = new Set();
+  let head = null;
+  let epoch = 0;
+  let revision = 0;
   let width = 0;
   let height = 0;
   let lane = LANE;
@@ -45,27 +57,47 @@ export function timeline({ lanes, onmoment, onentry }) {
   let follows = true;
   const spans = [];
 
-  /** Rows by the grouping, and for each row its spans sorted by begin. */
+  /** How far lanes are split: each level has the key and the name of a CPU's lane. */
+  const LEVELS = {
+    numa: [([, node]) => `${node}`, ([, node]) => `NUMA node ${node}`],
+    l3: [([, node, cache]) => `${node}/${cache}`, ([,, cache]) => `L3 ${cache}`],
+    core: [([, node, cache, core]) => `${node}/${cache}/${core}`, ([,,, core]) => `core ${core}`],
+    cpu: [([cpu]) => `cpu ${cpu}`, ([cpu]) => `CPU ${cpu}`],
+  };
+
+  /** Rows by the grouping and what is folded: a head for each group of lanes, and the lanes. */
   function layOut() {
-    const key = { cpu: ([cpu]) => `c${cpu}`, core: ([, node, cache, core]) => `${node}/${cache}/${core}`, l3: ([, node, cache]) => `${node}/${cache}`, numa: ([, node]) => String(node) }[grouping];
-    const label = { cpu: ([cpu]) => `CPU ${cpu}`, core: ([,,, core]) => `core ${core}`, l3: ([, , cache]) => `L3 ${cache}`, numa: ([, node]) => `NUMA node ${node}` }[grouping];
+    const several = new Map();
+    for (const one of lanes) several.set(one[1], (several.get(one[1]) ?? new Set()).add(one[2]));
+    const hasCaches = [...several.values()].some((caches) => caches.size > 1);
+    const heads = { numa: [], l3: ["numa"], core: hasCaches ? ["numa", "l3"] : ["numa"], cpu: hasCaches ? ["numa", "l3"] : ["numa"] }[grouping];
     const byKey = new Map();
-    const rowOf = new Map();
+    rowOf = new Map();
+    const row = (level, one, depth, isHead) => {
+      const [key, name] = LEVELS[level];
+      const own = `${level} ${key(one)}`;
+      if (!byKey.has(own)) byKey.set(own, { key: own, label: name(one), node: one[1], depth, isHead, isFolded: folded.has(own), spans: [], longest: 0, y: 0, height: 0 });
+      return byKey.get(own);
+    };
     for (const one of lanes) {
-      const own = key(one);
-      if (!byKey.has(own)) byKey.set(own, { label: label(one), node: one[1], cpus: 0, spans: [], longest: 0 });
-      byKey.get(own).cpus += 1;
-      rowOf.set(one[0], byKey.get(own));
+      const above = heads.map((level, depth) => [level, depth]);
+      const end = above.findIndex(([level]) => folded.has(`${level} ${LEVELS[level][0](one)}`));
+      const shown = end < 0 ? above : above.slice(0, end + 1);
+      const groups = shown.map(([level, depth]) => row(level, one, depth, true));
+      rowOf.set(one[0], end < 0 ? row(grouping, one, heads.length, false) : groups.at(-1));
     }
     rows = [...byKey.values()];
-    for (const span of spans) if (span) place(span, rowOf);
-    for (const row of rows) finish(row);
+    for (const span of spans) if (span) place(span);
+    rows.forEach(finish);
+    if (head !== null && !byKey.has(head)) head = null;
     size();
   }
 
-  function place(span, rowOf) {
-    const touched = new Set(cpuList(span.cpus).map((cpu) => rowOf.get(cpu)).filter(Boolean));
+  /** Adds a span to its rows, and returns those. */
+  function place(span) {
+    const touched = new Set(idList(span.cpus).map((cpu) => rowOf.get(cpu)).filter(Boolean));
     for (const row of touched) row.spans.push(span);
+    return touched;
   }
 
   function finish(row) {
@@ -76,8 +108,16 @@ export function timeline({ lanes, onmoment, onentry }) {
   function size() {
     const ratio = globalThis.devicePixelRatio || 1;
     width = root.clientWidth || 800;
-    lane = Math.max(LEAST_LANE, Math.min(grouping === "cpu" ? LANE : LANE + 6, (MOST_HEIGHT - AXIS - MARKS) / Math.max(1, rows.length)));
-    height = Math.ceil(AXIS + MARKS + rows.length * lane + 4);
+    const heads = rows.filter((row) => row.isHead).length;
+    const room = MOST_HEIGHT - AXIS - MARKS - heads * HEAD;
+    lane = Math.max(LEAST_LANE, Math.min(grouping === "cpu" ? LANE : LANE + 6, Math.floor(room / Math.max(1, rows.length - heads))));
+    let y = AXIS + MARKS;
+    for (const row of rows) {
+      row.y = y;
+      row.height = row.isHead ? HEAD : lane;
+      y += row.height;
+    }
+    height = Math.ceil(y + 4);
     canvas.style.height = `${height}px`;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -85,10 +125,29 @@ export function timeline({ lanes, onmoment, onentry }) {
     draw();
   }
 
+  /** Folds a group of lanes into one lane, or unfolds it. */
+  function fold(key) {
+    if (!folded.delete(key)) folded.add(key);
+    layOut();
+    const row = rows.find((one) => one.key === key);
+    if (row) onfold(`${row.label} is ${row.isFolded ? "folded into one lane" : "unfolded"}`);
+  }
+
+  /** Chooses the next or previous head. */
+  function chooseHead(by) {
+    const heads = rows.filter((row) => row.isHead);
+    if (heads.length === 0) return;
+    const at = heads.findIndex((row) => row.key === head);
+    const next = at < 0 ? (by > 0 ? 0 : heads.length - 1) : Math.max(0, Math.min(heads.length - 1, at + by));
+    head = heads[next].key;
+    onfold(`${heads[next].label}, ${heads[next].isFolded ? "folded" : "unfolded"}`);
+    draw();
+  }
+
   function readColours() {
     const style = getComputedStyle(document.documentElement);
     const value = (name) => style.getPropertyValue(name).trim();
-    colours = Object.fromEntries(["--paper", "--panel", "--line", "--line-strong", "--text", "--quiet", "--accent", "--bad", "--warn"].map((name) => [name, value(name)]));
+    colours = Object.fromEntries(["--paper", "--panel", "--line", "--line-strong", "--text", "--quiet", "--accent", "--good", "--bad", "--warn"].map((name) => [name, value(name)]));
   }
 
   const x = (time) => LABELS + ((time - view.from) / (view.to - view.from)) * (width - LABELS);
@@ -141,71 +200,126 @@ export function timeline({ lanes, onmoment, onentry }) {
   }
 
   function paintRows() {
-    const top = AXIS + MARKS;
-    const every = Math.ceil(11 / lane);
-    let node = null;
-    rows.forEach((row, index) => {
-      const y = top + index * lane;
-      if (row.node !== node) {
+    // Labels of lanes that are too low to have one each.
+    let labelled = 0;
+    for (const row of rows) {
+      if (row.isHead && row.depth === 0) {
         context.fillStyle = colours["--line-strong"];
-        context.fillRect(0, y, width, 1);
-        node = row.node;
+        context.fillRect(0, row.y, width, 1);
       }
-      const gap = lane >= 4 ? 1 : 0;
-      // Spans narrower than a pixel are drawn once for each pixel.
-      let drawn = -1;
-      const first = Number.isFinite(row.longest) ? lowerBound(row.spans, view.from - row.longest, (span) => span.from) : 0;
-      for (let at = first; at < row.spans.length; at += 1) {
-        const span = row.spans[at];
-        if (span.from > view.to) break;
-        if ((span.to ?? Infinity) < view.from) continue;
-        const left = Math.max(LABELS, x(span.from));
-        const right = Math.min(width, x(span.to ?? view.to));
-        if (right <= drawn) continue;
-        context.fillStyle = COLOURS[span.pod % COLOURS.length];
-        const wide = Math.max(1, right - left);
-        context.fillRect(left, y + gap, wide, lane - gap);
-        drawn = Math.floor(left + wide);
-        if (lane >= 10 && wide > 48) {
-          context.fillStyle = "#1f2328";
-          context.save();
-          context.beginPath();
-          context.rect(left, y, wide - 2, lane);
-          context.clip();
-          context.fillText(pods[span.pod] ?? "", left + 4, y + lane / 2 + 1);
-          context.restore();
-        }
+      if (!row.isHead || row.isFolded) paintSpans(row);
+      if (row.isHead) paintHead(row);
+      else if (row.y >= labelled) {
+        paintLabel(row);
+        labelled = row.y + 10;
       }
-      if (index % every === 0) {
-        context.fillStyle = colours["--paper"];
-        context.fillRect(0, y + 1, LABELS - 2, Math.max(lane * every, 11) - 1);
-        context.fillStyle = colours["--quiet"];
-        context.fillText(row.label, 6, y + Math.max(lane, 10) / 2 + 1);
-      }
-    });
+    }
   }
 
-  function paintMarks() {
-    const first = lowerBound(marks, view.from, (mark) => mark.time);
-    const columns = new Map();
-    for (let at = first; at < marks.length && marks[at].time <= view.to; at += 1) {
-      const column = Math.round(x(marks[at].time));
-      const name = events[marks[at].event];
-      const rank = name === "rejected" ? 3 : name === "settings" ? 2 : name === "devices" ? 1 : 0;
-      if ((columns.get(column) ?? -1) < rank) columns.set(column, rank);
+  function paintLabel(row) {
+    context.fillStyle = colours["--quiet"];
+    context.fillText(row.label, 14 + row.depth * 8, row.y + Math.max(row.height, 10) / 2 + 1);
+  }
+
+  function paintHead(row) {
+    if (!row.isFolded) {
+      context.fillStyle = colours["--panel"];
+      context.fillRect(0, row.y + 1, width, row.height - 1);
     }
-    for (const [column, rank] of columns) {
-      const name = ["", "devices", "settings", "rejected"][rank];
+    const middle = row.y + row.height / 2 + 0.5;
+    const left = 4 + row.depth * 8;
+    context.fillStyle = row.key === head ? colours["--accent"] : colours["--text"];
+    context.beginPath();
+    if (row.isFolded) {
+      context.moveTo(left + 1, middle - 4);
+      context.lineTo(left + 6, middle);
+      context.lineTo(left + 1, middle + 4);
+    } else {
+      context.moveTo(left, middle - 2.5);
+      context.lineTo(left + 7, middle - 2.5);
+      context.lineTo(left + 3.5, middle + 3);
+    }
+    context.fill();
+    context.fillText(row.label, left + 10, middle + 0.5);
+    if (row.key === head) {
+      context.strokeStyle = colours["--accent"];
+      context.strokeRect(1, row.y + 1, LABELS - 3, row.height - 1);
+    }
+  }
+
+  function paintSpans(row) {
+    const gap = row.height >= 4 ? 1 : 0;
+    // Of spans that are narrower than this many pixels one is drawn.
+    const least = row.spans.length > 4 * width ? 2 : 1;
+    let drawn = LABELS;
+    let at = Number.isFinite(row.longest) ? lowerBound(row.spans, view.from - row.longest, (span) => span.from) : 0;
+    for (; at < row.spans.length; at += 1) {
+      const span = row.spans[at];
+      if (span.from > view.to) break;
+      const right = Math.min(width, x(span.to ?? view.to));
+      if (right <= drawn && drawn > LABELS) {
+        // What is left of here is drawn: go on with the span before the first one that begins right of it.
+        at = Math.max(at, lowerBound(row.spans, timeAt(drawn), (one) => one.from) - 2);
+        continue;
+      }
+      if (right <= LABELS) continue;
+      const left = Math.max(drawn, Math.floor(x(span.from)));
+      const wide = Math.max(least, Math.round(right) - left);
+      context.fillStyle = COLOURS[span.pod % COLOURS.length];
+      context.fillRect(left, row.y + gap, wide, row.height - gap);
+      drawn = left + wide;
+      if (row.height >= 10 && wide > 48 && !row.isHead) {
+        context.fillStyle = "#1f2328";
+        context.save();
+        context.beginPath();
+        context.rect(left, row.y, wide - 2, row.height);
+        context.clip();
+        context.fillText(pods[span.pod] ?? "", left + 4, row.y + row.height / 2 + 1);
+        context.restore();
+      }
+    }
+  }
+
+  /** Marks of entries; where there are several at a pixel, a bar as high as they are many, red as far as they are rejections. */
+  function paintMarks() {
+    const columns = new Map();
+    let most = 1;
+    for (let at = lowerBound(marks, view.from, (mark) => mark.time); at < marks.length && marks[at].time <= view.to; at += 1) {
+      const column = Math.round(x(marks[at].time));
+      const own = columns.get(column) ?? { all: 0, rejected: 0, rank: 0 };
+      const rank = Math.max(0, RANKS.indexOf(events[marks[at].event]));
+      own.all += 1;
+      if (RANKS[rank] === "rejected") own.rejected += 1;
+      else own.rank = Math.max(own.rank, rank);
+      most = Math.max(most, own.all);
+      columns.set(column, own);
+    }
+    const colourOf = (name) => {
       const colour = MARK_COLOURS[name] ?? "--line-strong";
+      return colour.startsWith("--") ? colours[colour] : colour;
+    };
+    const bottom = AXIS + MARKS - 4;
+    for (const [column, { all, rejected, rank }] of columns) {
+      const isBar = most > 3;
+      const tall = isBar ? 4 + 20 * Math.sqrt(all / most) : rejected || rank ? 24 : 8;
+      const red = isBar ? tall * (rejected / all) : rejected ? tall : 0;
+      const wide = isBar || !(rejected || rank) ? 1 : 2;
+      context.fillStyle = colourOf(RANKS[rank]);
+      context.fillRect(column, bottom - tall, rank ? 2 : wide, tall - red);
+      context.fillStyle = colourOf("rejected");
+      if (red) context.fillRect(column, bottom - red, wide, red);
+    }
+    for (const [time, name] of notes) {
+      if (time < view.from || time > view.to) continue;
+      const [colour] = NOTES[name] ?? ["--text"];
       context.fillStyle = colour.startsWith("--") ? colours[colour] : colour;
-      const tall = rank === 0 ? 8 : 24;
-      context.fillRect(column, AXIS + MARKS - 4 - tall, rank === 0 ? 1 : 2, tall);
+      context.fillRect(Math.round(x(time)) - 1, AXIS + 2, 3, MARKS - 6);
     }
   }
 
   function bounds() {
     const first = Math.min(marks[0]?.time ?? Infinity, spans.reduce((least, span) => Math.min(least, span?.from ?? Infinity), Infinity));
-    const last = marks.at(-1)?.time ?? first;
+    const last = Math.max(marks.at(-1)?.time ?? first, isLive ? Date.now() : -Infinity);
     if (!Number.isFinite(first)) return { from: Date.now() - 6e4, to: Date.now() };
     const pad = Math.max(1000, (last - first) * 0.02);
     return { from: first - pad, to: last + pad };
@@ -254,17 +368,24 @@ export function timeline({ lanes, onmoment, onentry }) {
     return after - 1;
   }
 
+  /** The row at a height; rows are sorted by it. */
+  function rowAt(py) {
+    const row = rows[lowerBound(rows, py + 0.001, (one) => one.y) - 1];
+    return row && py < row.y + row.height ? row : null;
+  }
+
   function spanAt(px, py) {
-    const row = rows[Math.floor((py - AXIS - MARKS) / lane)];
-    if (!row || py < AXIS + MARKS) return null;
+    const row = rowAt(py);
+    if (!row || (row.isHead && !row.isFolded)) return null;
     const time = timeAt(px);
     const slack = (view.to - view.from) / width;
-    let found = null;
-    for (const span of row.spans) {
-      if (span.from > time + slack) break;
-      if ((span.to ?? Infinity) >= time - slack) found = span;
+    // The last span that began before: of a folded group several may be here.
+    for (let at = lowerBound(row.spans, time + slack, (span) => span.from) - 1; at >= 0; at -= 1) {
+      const span = row.spans[at];
+      if (span.from < time - row.longest - slack) break;
+      if ((span.to ?? Infinity) >= time - slack) return { row, span };
     }
-    return found && { row, span: found };
+    return null;
   }
 
   function markAt(px) {
@@ -283,10 +404,12 @@ export function timeline({ lanes, onmoment, onentry }) {
     let text = "";
     if (px > LABELS && py > AXIS && py <= AXIS + MARKS) {
       const at = markAt(px);
-      if (at !== null) text = `${events[marks[at].event]} ${pods[marks[at].pod] ?? ""} · entry ${marks[at].number} · ${new Date(marks[at].time).toISOString().slice(11, 23)}`;
+      const note = notes.find(([time]) => Math.abs(x(time) - px) < 4);
+      if (note) text = `${NOTES[note[1]]?.[1] ?? note[1]} · ${new Date(note[0]).toISOString().slice(11, 23)}`;
+      else if (at !== null) text = `${events[marks[at].event]} ${pods[marks[at].pod] ?? ""} · entry ${marks[at].number} · ${new Date(marks[at].time).toISOString().slice(11, 23)}`;
     } else if (px > LABELS) {
       const found = spanAt(px, py);
-      if (found) text = `${found.row.label}: ${pods[found.span.pod]} · ${found.span.container} · CPUs ${found.span.cpus}`;
+      if (found) text = [`${found.row.label}: ${pods[found.span.pod]}`, found.span.container, `CPUs ${found.span.cpus}`].filter(Boolean).join(" · ");
     }
     tip.hidden = text === "";
     tip.textContent = text;
@@ -313,9 +436,12 @@ export function timeline({ lanes, onmoment, onentry }) {
     draw();
   });
   canvas.addEventListener("pointerup", (event) => {
-    const clicked = drag && !drag.moved && event.offsetX > LABELS;
+    const clicked = drag && !drag.moved;
     drag = null;
-    if (!clicked || marks.length === 0) return;
+    if (!clicked) return;
+    const group = rowAt(event.offsetY);
+    if (group?.isHead && (event.offsetX <= LABELS || !group.isFolded)) return fold(group.key);
+    if (event.offsetX <= LABELS || marks.length === 0) return;
     const inMarks = event.offsetY > AXIS && event.offsetY <= AXIS + MARKS;
     const near = inMarks ? markAt(event.offsetX) : null;
     const found = inMarks ? null : spanAt(event.offsetX, event.offsetY);
@@ -323,6 +449,7 @@ export function timeline({ lanes, onmoment, onentry }) {
     const number = found ? found.span.entry : near === null ? null : marks[near].number;
     if (number) onentry(number);
   });
+  canvas.addEventListener("pointercancel", () => { drag = null; });
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -337,6 +464,7 @@ export function timeline({ lanes, onmoment, onentry }) {
       ArrowLeft: () => pan(-span * 0.15), ArrowRight: () => pan(span * 0.15), "+": () => zoom(0.6, middle), "-": () => zoom(1.7, middle),
       PageUp: () => moveTo(here - 1), PageDown: () => moveTo(here + 1), Home: () => moveTo(0), End: () => moveTo(marks.length - 1),
       Enter: () => { if (cursor !== null) onentry(marks[cursor].number); }, Escape: () => moveTo(null), 0: fit,
+      ArrowUp: () => chooseHead(-1), ArrowDown: () => chooseHead(1), " ": () => { if (head !== null) fold(head); },
     };
     if (!acts[event.key] || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
@@ -357,8 +485,6 @@ export function timeline({ lanes, onmoment, onentry }) {
     root,
     fit,
     moveTo,
-    /** The number of the newest entry. */
-    last: () => marks.at(-1)?.number ?? 0,
     count: () => marks.length,
     cursorText: () => (cursor === null ? "now" : `entry ${marks[cursor].number}, ${new Date(marks[cursor].time).toISOString().replace("T", " ").slice(0, 23)} UTC`),
     /** Jumps to the state before or after a time of the day or an ISO time. */
@@ -379,13 +505,41 @@ export function timeline({ lanes, onmoment, onentry }) {
     },
     /** Takes what the server says after the newest known entry. */
     add(found) {
-      events = found.events;
-      pods = found.pods;
-      for (const [number, time, event, pod] of found.entries) marks.push({ number, time, event, pod });
-      for (const [index, pod, container, cpus, from, to, entry] of found.spans) spans[index] = { pod, container, cpus, from, to, entry };
-      const fresh = follows;
+      const isFirst = found.epoch !== epoch;
+      if (isFirst) {
+        pods = [];
+        marks = [];
+        notes = [];
+        spans.length = 0;
+        cursor = null;
+      }
+      notes = [...notes, ...found.notes].slice(-1000);
+      ({ events, epoch, revision } = found);
+      pods.length = found.first_pod;
+      for (const name of found.pods) pods.push(name);
+      // A clock that was set back must not put entries out of order.
+      for (const [number, time, event, pod] of found.entries) marks.push({ number, time: Math.max(time, marks.at(-1)?.time ?? time), event, pod });
+      const touched = new Set();
+      for (const [index, pod, container, cpus, from, to, entry] of found.spans) {
+        const known = spans[index];
+        const span = Object.assign(known ?? {}, { pod, container, cpus, from, to, entry });
+        spans[index] = span;
+        if (isFirst) continue;
+        const own = known ? idList(cpus).map((cpu) => rowOf.get(cpu)).filter(Boolean) : place(span);
+        for (const row of own) touched.add(row);
+      }
+      if (isFirst) layOut();
+      else touched.forEach(finish);
+      if (follows) fit();
+      else draw();
+    },
+    /** What the server need not say again. */
+    known: () => `epoch=${epoch}&after=${marks.at(-1)?.number ?? 0}&pods=${pods.length}&revision=${revision}`,
+    /** Folds every NUMA node into one lane, or unfolds all. */
+    foldAll(isFolded) {
+      folded.clear();
+      if (isFolded) for (const [, node] of lanes) folded.add(`numa ${node}`);
       layOut();
-      if (fresh) fit();
     },
   };
 }

@@ -3,22 +3,37 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use pinfold_page::{ApiRequest, ApiResponse, PageApi, PageServer, ServeLimits};
 use serde_json::json;
 
-/// Answers with the request, and panics when asked to.
+/// Answers with the request, and panics, waits or sends very much when asked to.
 #[derive(Default)]
 struct Echo {
+    /// Counts the questions that were computed.
     generation: AtomicU64,
+    /// Whether the question `held` is being computed, and whether it may end.
+    is_held: AtomicBool,
+    is_released: AtomicBool,
 }
+
+/// The size of a large answer: more than the kernel buffers.
+const LARGE: usize = 64 << 20;
 
 impl PageApi for Echo {
     fn answer(&self, request: &ApiRequest<'_>) -> ApiResponse {
         assert!(request.path != "panic", "asked to");
+        if request.path == "large" {
+            let body = vec![b' '; LARGE];
+            return ApiResponse { status: 200, body };
+        }
+        while request.path == "held" && !self.is_released.load(Ordering::Relaxed) {
+            self.is_held.store(true, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(5));
+        }
         self.generation.fetch_add(1, Ordering::Relaxed);
         ApiResponse::json(&json!({"path": request.path, "bytes": request.body.len()}))
     }
@@ -29,6 +44,7 @@ impl PageApi for Echo {
 }
 
 struct Site {
+    echo: Arc<Echo>,
     address: SocketAddr,
     token: String,
 }
@@ -39,9 +55,12 @@ impl Site {
         let server = PageServer::bind(address).expect("a free port");
         let server = server.with_limits(limits);
         let (address, url) = (server.address(), server.url());
-        thread::spawn(move || server.run(Arc::new(Echo::default())));
+        let echo = Arc::new(Echo::default());
+        let api = echo.clone();
+        thread::spawn(move || server.run(api));
         let (_, token) = url.split_once("token=").expect("a token");
         Self {
+            echo,
             address,
             token: token.to_owned(),
         }
@@ -211,6 +230,59 @@ fn a_slow_request_ends_at_its_deadline() {
     let mut stream = TcpStream::connect(site.address).expect("a connection");
     stream.write_all(b"GET / HTTP/1.1\r\n").expect("sent");
     assert_eq!(read_all(&mut stream), "");
+}
+
+#[test]
+fn a_client_that_takes_its_answer_drop_by_drop_is_cut_off() {
+    let site = Site::start(ServeLimits {
+        request_time: Duration::from_millis(200),
+        ..ServeLimits::default()
+    });
+    let mut stream = TcpStream::connect(site.address).expect("a connection");
+    let request = format!(
+        "GET /api/large HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n",
+        site.address,
+        site.cookie()
+    );
+    stream.write_all(request.as_bytes()).expect("sent");
+    // Each read makes room for more, long before a single write would time out.
+    let mut taken = 0;
+    let mut chunk = vec![0; 256 << 10];
+    while let Ok(read @ 1..) = stream.read(&mut chunk) {
+        taken += read;
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(taken > 0 && taken < LARGE, "{taken}");
+}
+
+#[test]
+fn a_question_whose_page_was_closed_while_it_waited_is_not_computed() {
+    let site = Site::start(ServeLimits {
+        questions: 1,
+        ..ServeLimits::default()
+    });
+    let ask = |path: &str| {
+        let mut stream = TcpStream::connect(site.address).expect("a connection");
+        let request = format!(
+            "GET /api/{path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nCookie: {}\r\n\r\n",
+            site.address,
+            site.cookie()
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        stream
+    };
+    let mut held = ask("held");
+    while !site.echo.is_held.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    drop([ask("x"), ask("x"), ask("x")]);
+    let mut patient = ask("x");
+    site.echo.is_released.store(true, Ordering::Relaxed);
+    assert_eq!(status(&read_all(&mut held)), "200");
+    assert_eq!(status(&read_all(&mut patient)), "200");
+    // Time for the three to be computed, if they were.
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(site.echo.generation.load(Ordering::Relaxed), 2);
 }
 
 #[test]

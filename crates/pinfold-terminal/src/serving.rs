@@ -24,7 +24,7 @@ pub fn serve(
     output::print(&format!("{url}\n"))?;
     if !listen.ip().is_loopback() {
         output::remark(
-            "warning: other computers can reach this address; whoever reads the traffic reads the token (no TLS)",
+            "warning: other computers can reach this address, and the token can be read from the traffic (no TLS)",
         );
     }
     if opens_browser {

@@ -31,6 +31,7 @@ pub(crate) struct AgentArg {
 #[derive(Clone, Debug)]
 pub(crate) struct AgentClient {
     socket: PathBuf,
+    timeout: Duration,
 }
 
 /// A request that failed.
@@ -60,8 +61,15 @@ struct ErrorBody {
 impl AgentClient {
     /// A client for this socket. Nothing is connected yet.
     pub(crate) fn new(socket: &Path) -> Self {
-        let socket = socket.to_owned();
-        Self { socket }
+        Self {
+            socket: socket.to_owned(),
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// The same client with another timeout.
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// A client for this socket if a process listens there.
@@ -109,8 +117,8 @@ impl AgentClient {
 
     fn exchange(&self, method: &str, path: &str, body: &[u8]) -> io::Result<Vec<u8>> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(self.timeout))?;
+        stream.set_write_timeout(Some(self.timeout))?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: agent\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             body.len()

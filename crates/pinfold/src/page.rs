@@ -5,5 +5,6 @@ pub(crate) mod explanation;
 pub(crate) mod findings;
 pub(crate) mod node;
 pub(crate) mod playground;
+mod pool_load;
 pub(crate) mod question;
 mod timeline;

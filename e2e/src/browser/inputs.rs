@@ -164,7 +164,7 @@ fn pod(number: u64, name: &str, cpus: u64) -> Result<Arc<Pod>, String> {
     }))
 }
 
-/// This many nodes with two NUMA nodes each, in two zones, with labels full of markup.
+/// This many nodes with two NUMA nodes each, in two zones, and pods whose messages are full of markup.
 pub(super) fn nodes(count: usize) -> String {
     let mut items = String::new();
     for number in 0..count {
@@ -180,7 +180,10 @@ pub(super) fn nodes(count: usize) -> String {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": {"zone": zone}, "annotations": {"note": HOSTILE[number % HOSTILE.len()]}},
-            "status": {"allocatable": {"cpu": "60", "memory": "124Gi", "pods": "110"}},
+            "status": {
+                "allocatable": {"cpu": "60", "memory": "124Gi", "pods": "110"},
+                "nodeInfo": {"kubeletVersion": if number % 5 == 0 { "v1.34.2" } else { "v1.36.4" }},
+            },
         });
         let topology = json!({
             "apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": name},
@@ -192,6 +195,31 @@ pub(super) fn nodes(count: usize) -> String {
             "{}{node},{topology}",
             if number == 0 { "" } else { "," }
         );
+    }
+    for (index, hostile) in HOSTILE.iter().enumerate() {
+        let pod = |name: String, node: Value, status: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "uid": name},
+                "spec": {"nodeName": node, "containers": [{"name": "main"}]}, "status": status,
+            })
+        };
+        let unscheduled = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": hostile,
+        }]);
+        let pending = pod(
+            format!("pending-{index}"),
+            Value::Null,
+            json!({"phase": "Pending", "conditions": unscheduled}),
+        );
+        let rejected = pod(
+            format!("rejected-{index}"),
+            json!("node-0001"),
+            json!({
+                "phase": "Failed", "reason": "TopologyAffinityError", "message": hostile,
+                "startTime": "2026-01-01T00:00:00Z",
+            }),
+        );
+        let _ = write!(items, ",{pending},{rejected}");
     }
     format!("{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{items}]}}")
 }

@@ -6,6 +6,7 @@
 //!
 //! A check reads the objects of the cluster only: nothing runs on a node, and nothing is changed.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use pinfold_render::text::{count, paragraph};
@@ -15,7 +16,7 @@ use serde::Serialize;
 use self::evidence::Evidence;
 use self::finding::{Finding, Severity};
 use super::cluster_state::named;
-use crate::args::{DoctorArgs, FailOn};
+use crate::args::{DoctorArgs, FailOn, ObjectsArgs};
 
 mod agents;
 mod definitions;
@@ -35,7 +36,7 @@ mod versions;
 type Check = fn(&Evidence) -> Vec<Finding>;
 
 /// The checks in the order of the page, by name.
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("two-managers", managers::two_managers),
     ("not-pinned", pins::not_pinned),
     ("cpus-differ", pins::cpus_differ),
@@ -48,6 +49,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("report-invalid", reports::invalid),
     ("other-writer", reports::other_writers),
     ("definition", definitions::foreign),
+    ("prediction-failed", rejections::mispredicted),
     ("rejected-pods", rejections::rejected),
     ("kubelet-policies", policies::policies),
     ("takeover", managers::takeover),
@@ -57,7 +59,7 @@ const CHECKS: [(&str, Check); 17] = [
 
 /// The result as JSON or YAML.
 #[derive(Serialize)]
-struct DoctorReport {
+pub(super) struct DoctorReport {
     nodes: usize,
     errors: usize,
     warnings: usize,
@@ -84,6 +86,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(REJECTED),
     })
+}
+
+/// The report, and the kubelet's version on each node where it is known.
+pub(super) fn report(
+    args: &ObjectsArgs,
+) -> Result<(DoctorReport, BTreeMap<String, String>), Failure> {
+    let evidence = sources::read(args)?;
+    let versions = evidence.nodes.iter();
+    let versions = versions.filter(|(_, node)| !node.kubelet.is_empty());
+    let versions = versions.map(|(name, node)| (name.clone(), node.kubelet.clone()));
+    let versions = versions.collect();
+    Ok((examine(evidence), versions))
 }
 
 /// Runs every check.

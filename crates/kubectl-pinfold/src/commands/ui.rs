@@ -1,21 +1,23 @@
 //! `kubectl pinfold ui`: the web page of a cluster.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinfold_cluster::{ClusterNode, Dialect};
+use pinfold_kube::decider::Decider;
 use pinfold_kube::pod;
 use pinfold_page::{ApiRequest, ApiResponse, PageApi};
 use pinfold_render::svg;
-use pinfold_terminal::{Failure, output, serving};
+use pinfold_terminal::{DeciderArg, Failure, output, serving};
 use serde_json::{Value, json};
 
 use super::cluster_state::ClusterState;
 use super::live::PodName;
 use super::top::TopReport;
-use super::{capacity, explain, view};
-use crate::args::{SourceArgs, UiArgs};
+use super::{capacity, doctor, explain, view};
+use crate::args::{ObjectsArgs, SourceArgs, UiArgs};
 
 /// The shortest time between two reads of the cluster, however often the page asks.
 const REFRESH: Duration = Duration::from_secs(5);
@@ -23,23 +25,45 @@ const REFRESH: Duration = Duration::from_secs(5);
 const MOST_PENDING: usize = 1000;
 
 pub(crate) fn run(args: &UiArgs) -> Result<ExitCode, Failure> {
-    let state = ClusterState::open(&args.source, None)?;
-    let page = ClusterPage {
-        source: args.source.clone(),
-        read: Mutex::new((Instant::now(), state)),
-    };
+    let page = ClusterPage::open(args.source.clone())?;
     serving::serve(args.listen, args.open, Arc::new(page))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What the page asks about a cluster.
-struct ClusterPage {
+pub(crate) struct ClusterPage {
     source: SourceArgs,
     /// The cluster as it was read last, and when. One question at a time: the cluster caches evaluations.
     read: Mutex<(Instant, ClusterState)>,
+    /// What is wrong with the cluster, and when it was read.
+    findings: Mutex<Option<(Instant, Value)>>,
 }
 
 impl ClusterPage {
+    fn open(source: SourceArgs) -> Result<Self, Failure> {
+        let state = ClusterState::open(&source, None)?;
+        Ok(Self {
+            source,
+            read: Mutex::new((Instant::now(), state)),
+            findings: Mutex::default(),
+        })
+    }
+
+    /// The page of a file, as a kubelet of the default version decides.
+    pub(crate) fn of_file(file: PathBuf) -> Result<Self, Failure> {
+        Self::open(SourceArgs {
+            objects: ObjectsArgs {
+                kubeconfig: None,
+                context: None,
+                nodes: vec![file],
+            },
+            decider: DeciderArg {
+                decider: Decider::default(),
+            },
+            scheduler_config: None,
+        })
+    }
+
     /// Reads the cluster again, unless that was just done or it comes from files.
     fn refresh(&self, read: &mut (Instant, ClusterState)) -> Result<(), Failure> {
         if self.source.objects.nodes.is_empty() && read.0.elapsed() >= REFRESH {
@@ -48,7 +72,32 @@ impl ClusterPage {
         Ok(())
     }
 
+    /// What `kubectl pinfold doctor` finds, and the kubelet's version on each node. It has its own objects, and is read
+    /// again when the cluster is.
+    fn findings(&self, request: &ApiRequest<'_>) -> Result<Value, Failure> {
+        let objects = &self.source.objects;
+        if objects.nodes.iter().any(|path| path == Path::new("-")) {
+            return Ok(json!({
+                "report": {"findings": [], "not_checked": ["standard input can be read only once: kubectl pinfold doctor reads it, too"]},
+                "versions": {},
+            }));
+        }
+        let mut found = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |at: &Instant| !objects.nodes.is_empty() || at.elapsed() < REFRESH;
+        if let Some((at, known)) = &*found
+            && (request.parameter("fresh").is_none() || is_fresh(at))
+        {
+            return Ok(known.clone());
+        }
+        let (report, versions) = doctor::report(objects)?;
+        let value = json!({"report": report, "versions": versions});
+        Ok(found.insert((Instant::now(), value)).1.clone())
+    }
+
     fn question(&self, request: &ApiRequest<'_>) -> Result<Option<ApiResponse>, Failure> {
+        if request.path == "findings" {
+            return Ok(Some(ApiResponse::json(&self.findings(request)?)));
+        }
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if request.path == "cluster" && request.parameter("fresh").is_some() {
             self.refresh(&mut read)?;
@@ -86,7 +135,11 @@ impl ClusterPage {
     fn name(&self) -> String {
         let objects = &self.source.objects;
         let files = objects.nodes.iter();
-        let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+        let name = |file: &PathBuf| {
+            let name = file.file_name().unwrap_or(file.as_os_str());
+            name.to_string_lossy().into_owned()
+        };
+        let files: Vec<String> = files.map(name).collect();
         match (&objects.context, files.is_empty()) {
             (_, false) => files.join(", "),
             (Some(context), true) => context.clone(),

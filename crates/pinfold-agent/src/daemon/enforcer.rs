@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use nri::{CallError, Handle};
+use pinfold_agent_api::DriftStatus;
 use pinfold_cgroup::{CgroupError, CgroupVersion, CpuTimeLimit, GroupPath, Hierarchy};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::ContainerId;
@@ -264,6 +265,11 @@ impl Enforcer {
         let lasting = lasting.filter(|(_, outcome)| !matches!(outcome, RepairOutcome::Repaired));
         let lasting = u32::try_from(lasting.count()).unwrap_or(u32::MAX);
         metrics.set(&catalogue::DRIFTED, &[], f64::from(lasting));
+        let repaired = DriftCause::ALL.map(|cause| monitor.counters(cause).repaired);
+        self.telemetry.set_drift(DriftStatus {
+            drifted_containers: lasting,
+            repaired: repaired.into_iter().fold(0, u64::saturating_add),
+        });
         let conflicts = u32::try_from(monitor.conflicts()).unwrap_or(u32::MAX);
         metrics.set(&catalogue::CGROUP_CONFLICTS, &[], f64::from(conflicts));
         for (drift, outcome) in &scan.drifts {

@@ -410,7 +410,8 @@ impl Agent for Service {
         if let Some((writers, _)) = &self.cluster {
             problems.extend(writers.problems());
         }
-        let node = lock(&self.node);
+        let mut node = lock(&self.node);
+        let best_effort_cpus = node.best_effort_cpus();
         let journaled = node.journaled();
         let rules = journaled.ledger().rules();
         AgentStatus {
@@ -423,6 +424,8 @@ impl Agent for Service {
             runtime_connected: self.is_connected(),
             problems,
             takeover: self.takeover(&node),
+            drift: self.telemetry.drift(),
+            best_effort_cpus,
             occupancy: journaled.ledger().occupancy(),
         }
     }

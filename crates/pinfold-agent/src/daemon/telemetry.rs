@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nri::RuntimeInfo;
+use pinfold_agent_api::DriftStatus;
 
 use super::unmet_allowances::{UnmetAllowance, UnmetAllowances};
 use crate::journaled_ledger::JournaledLedgerError;
@@ -24,6 +25,7 @@ pub(super) struct NodeTelemetry {
     pub(super) changed: SyncSender<()>,
     problems: Mutex<BTreeMap<&'static str, String>>,
     unmet_allowances: Mutex<UnmetAllowances>,
+    drift: Mutex<Option<DriftStatus>>,
     was_connected: AtomicBool,
     /// Whether the loss of the last connection was reported.
     loss_reported: AtomicBool,
@@ -48,9 +50,20 @@ impl NodeTelemetry {
             changed,
             problems,
             unmet_allowances: Mutex::default(),
+            drift: Mutex::default(),
             was_connected: AtomicBool::new(false),
             loss_reported: AtomicBool::new(false),
         }
+    }
+
+    /// Records what the last check of control groups found.
+    pub(super) fn set_drift(&self, drift: DriftStatus) {
+        *self.drift.lock().unwrap_or_else(PoisonError::into_inner) = Some(drift);
+    }
+
+    /// What the last check of control groups found; `None` before the first one.
+    pub(super) fn drift(&self) -> Option<DriftStatus> {
+        *self.drift.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports that the runtime is not connected: once at the start, and once per lost connection.

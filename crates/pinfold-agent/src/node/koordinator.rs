@@ -398,6 +398,15 @@ impl ManagedNode {
         })
     }
 
+    /// The CPUs that best-effort pods may use now; `None` under the kubelet's rules.
+    pub fn best_effort_cpus(&mut self) -> Option<CpuSet> {
+        let pool = self.best_effort()?.pool;
+        let Rulebook::Koordinator(koordinator) = &self.rulebook else {
+            return None;
+        };
+        Some(koordinator.best_effort_limit.clone().unwrap_or(pool))
+    }
+
     /// Limits best-effort pods to these CPUs. Returns the updates of their containers.
     pub fn limit_best_effort(&mut self, limit: CpuSet) -> Vec<Update> {
         let Rulebook::Koordinator(koordinator) = &mut self.rulebook else {

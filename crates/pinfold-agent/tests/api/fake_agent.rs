@@ -88,6 +88,8 @@ impl Agent for FakeAgent {
             runtime_connected: None,
             problems: self.not_ready.lock().expect("unpoisoned").clone(),
             takeover: None,
+            drift: None,
+            best_effort_cpus: None,
             occupancy: journaled.ledger().occupancy(),
         }
     }

@@ -1,30 +1,33 @@
 //! [`JournalNode`] and [`AgentNode`]: one node at any moment of its journal.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pinfold_agent_api::{AgentStatus, JournalPage};
+use pinfold_agent_api::{AgentStatus, DriftStatus, JournalPage};
 use pinfold_core::decision::Assignment;
 use pinfold_core::ledger::Ledger;
 use pinfold_core::machine::Machine;
 use pinfold_core::occupancy::Occupancy;
-use pinfold_journal::{JournalEntry, JournalEvent};
+use pinfold_journal::{JournalEntry, JournalEvent, Timestamp};
 use pinfold_page::{ApiRequest, ApiResponse, PageApi};
 use pinfold_render::layout::MachineLayout;
 use pinfold_render::svg::{self, Caption};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::timeline::{Moment, Timeline, pod_of};
+use super::pool_load::PoolLoad;
+use super::timeline::{Known, Moment, Note, Timeline, pod_of};
 use crate::agent_client::{AgentClient, RequestError};
 use crate::exit::Failure;
 use crate::{input, journal_replay, node};
 
 /// The shortest time between two requests to the agent.
 const REFRESH: Duration = Duration::from_millis(250);
-/// The most entries that are kept of an agent; its journal has no more.
-const MOST_ENTRIES: usize = 100_000;
+/// The longest time that the agent may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most entries that are kept of an agent. Beyond, its journal is read again, which is shorter.
+const MOST_ENTRIES: usize = 200_000;
 /// The most pages of entries that are read at a time.
 const MOST_PAGES: usize = 400;
 
@@ -36,8 +39,12 @@ struct NodeRecord {
     now: Occupancy,
     entries: Vec<JournalEntry>,
     timeline: Timeline,
+    /// Counts how often the timeline was begun again. What a page knows of another one is worth nothing.
+    epoch: u64,
     /// The agent's status; none for a journal.
     status: Option<AgentStatus>,
+    /// How busy the shared pool is; nothing for a journal.
+    load: PoolLoad,
 }
 
 impl NodeRecord {
@@ -56,7 +63,21 @@ impl NodeRecord {
                 "live": self.status.is_some(),
                 "lanes": lanes(&self.machine),
             })),
-            "timeline" => ApiResponse::json(&self.timeline.after(number("after").unwrap_or(0))),
+            "timeline" => {
+                let known = Known {
+                    entry: number("after").unwrap_or(0),
+                    pods: number("pods")
+                        .and_then(|pods| usize::try_from(pods).ok())
+                        .unwrap_or(0),
+                    revision: number("revision").unwrap_or(0),
+                };
+                let known = known.of(number("epoch") == Some(self.epoch));
+                let mut news = self.timeline.after(known);
+                if let Some(fields) = news.as_object_mut() {
+                    fields.insert("epoch".to_owned(), self.epoch.into());
+                }
+                ApiResponse::json(&news)
+            }
             "node" => ApiResponse::json(&self.at(number("entry"))),
             "entry" => match number("number").and_then(|number| self.entry(number)) {
                 Some(entry) => ApiResponse::json(entry),
@@ -99,7 +120,10 @@ impl NodeRecord {
                 "problems": status.problems,
                 "runtime_connected": status.runtime_connected,
                 "generation": status.generation,
+                "drift": status.drift,
+                "best_effort_cpus": status.best_effort_cpus,
             })),
+            "load": entry.is_none().then_some(self.load.measured()).flatten(),
         })
     }
 }
@@ -166,14 +190,23 @@ impl JournalNode {
             }
         }
         Ok(Self(NodeRecord {
-            name: path.display().to_string(),
+            name: short_name(path),
             machine: Machine::clone(&machine),
             now,
             entries: history.entries,
             timeline,
+            epoch: 1,
             status: None,
+            load: PoolLoad::default(),
         }))
     }
+}
+
+/// The file and its folder: `pinfold/journal`.
+fn short_name(path: &Path) -> String {
+    let parts: Vec<_> = path.components().rev().take(2).collect();
+    let short: PathBuf = parts.into_iter().rev().collect();
+    short.display().to_string()
 }
 
 /// Records what every pod of a ledger holds.
@@ -213,6 +246,7 @@ struct AgentRecord {
 impl AgentNode {
     /// Asks the agent once, and reads the machine, which is this one.
     pub(crate) fn open(agent: AgentClient) -> Result<Self, Failure> {
+        let agent = agent.within(PATIENCE);
         let status: AgentStatus = agent.get("/v1/status")?;
         let machine = node::kubelet_machine(&input::hardware("this")?)?;
         let mut record = AgentRecord {
@@ -222,7 +256,9 @@ impl AgentNode {
                 now: status.occupancy.clone(),
                 entries: Vec::new(),
                 timeline: Timeline::default(),
+                epoch: 1,
                 status: Some(status),
+                load: PoolLoad::default(),
             },
             generation: 1,
             refreshed: Instant::now(),
@@ -262,34 +298,54 @@ impl AgentRecord {
     /// Reads what is new; false if nothing is.
     fn read(&mut self, agent: &AgentClient) -> Result<bool, RequestError> {
         let status: AgentStatus = agent.get("/v1/status")?;
-        let known = self.node.status.as_ref();
-        let same = known == Some(&status);
-        if same {
-            return Ok(false);
+        let is_busier = self.node.load.measure(&status.occupancy.shared);
+        if self.node.status.as_ref() == Some(&status) && self.failure.is_none() {
+            return Ok(is_busier);
         }
-        self.read_entries(agent)?;
+        let time = Timestamp::now().as_millisecond();
+        let known = self.node.status.as_ref().and_then(|status| status.drift);
+        let has_drifted = |now: DriftStatus| {
+            let known = known.unwrap_or(now);
+            now.repaired > known.repaired || now.drifted_containers > known.drifted_containers
+        };
+        if status.drift.is_some_and(has_drifted) {
+            self.node.timeline.note(Note::Drift, time);
+        }
+        let last = self.node.entries.last().map_or(0, |entry| entry.number);
+        // The state of an agent may be deleted, after which its journal begins again.
+        if status.generation < last || self.node.entries.len() > MOST_ENTRIES {
+            self.node.entries.clear();
+            self.node.timeline = Timeline::default();
+            self.node.epoch += 1;
+        }
         self.node.now.clone_from(&status.occupancy);
         self.node.status = Some(status);
+        self.read_entries(agent)?;
+        if self.failure.is_some() {
+            self.node.timeline.note(Note::Back, time);
+        }
         Ok(true)
     }
 
     fn read_entries(&mut self, agent: &AgentClient) -> Result<(), RequestError> {
+        let node = &mut self.node;
         for _ in 0..MOST_PAGES {
-            let node = &mut self.node;
             let last = node.entries.last().map_or(0, |entry| entry.number);
             let page: JournalPage = agent.get(&format!("/v1/journal?after={last}"))?;
-            if page.entries.is_empty() {
-                break;
-            }
-            for entry in page.entries {
+            // Numbers ascend: whatever else the agent sends would be read without end.
+            let new = page.entries.into_iter().filter(|one| one.number > last);
+            let before = node.entries.len();
+            for entry in new {
                 node.timeline.mark(&entry);
                 follow(&mut node.timeline, &entry);
                 node.entries.push(entry);
             }
-            if node.entries.len() > MOST_ENTRIES {
-                node.entries.drain(..MOST_ENTRIES / 10);
+            if node.entries.len() == before {
+                break;
             }
         }
+        let time = Timestamp::now().as_millisecond();
+        node.timeline.reconcile(&node.now, time);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pinfold_core::fidelity::KubeletVersion;
 use pinfold_core::pod::Pod;
 use pinfold_core::policy::TopologyPolicy;
 use pinfold_core::settings::TopologyScope;
@@ -43,7 +44,11 @@ impl PageApi for Playground {
 
 /// What the page offers: everything that a menu lists.
 fn info() -> ApiResponse {
-    let deciders = Decider::ALL.into_iter();
+    // The default is the first one, versions of the kubelet to compare it with are the last ones.
+    let versions = KubeletVersion::known().filter(|version| *version != KubeletVersion::DEFAULT);
+    let deciders = Decider::ALL
+        .into_iter()
+        .chain(versions.map(Decider::Kubelet));
     let presets = PRESETS.iter();
     ApiResponse::json(&json!({
         "mode": "playground",

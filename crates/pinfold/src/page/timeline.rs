@@ -1,11 +1,14 @@
 //! [`Timeline`]: which container held what from which journal entry to which, and a mark for every entry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::decision::{Assignment, ContainerAssignment};
+use pinfold_core::device::DevicesByResource;
+use pinfold_core::hint::Hint;
 use pinfold_core::machine::Machine;
-use pinfold_core::name::PodUid;
+use pinfold_core::memory::MemoryBlock;
+use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::occupancy::{DeviceUse, HeldMemory, Holder, MemoryRow, Occupancy};
 use pinfold_journal::{JournalEntry, JournalEvent};
 use serde::Serialize;
@@ -19,6 +22,48 @@ pub(super) struct Timeline {
     spans: Vec<Span>,
     /// The open spans of each pod that holds something, and its index in `pods`.
     open: BTreeMap<PodUid, (usize, Vec<usize>)>,
+    /// Containers that started and whose pods were not released since.
+    started: BTreeSet<(PodUid, ContainerName)>,
+    /// Counts the changes of spans.
+    revision: u64,
+    /// Whether the state of a running agent was compared.
+    is_reconciled: bool,
+    /// What the page saw of a running agent that is no entry of its journal, each with its revision.
+    notes: VecDeque<(u64, i64, Note)>,
+}
+
+/// What is no entry of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Note {
+    /// A control group differed from the journal.
+    Drift,
+    /// The agent answered again after it did not.
+    Back,
+}
+
+/// The most notes that are kept.
+const MOST_NOTES: usize = 1000;
+
+/// What a page knows of a timeline already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    /// The number of the last entry.
+    pub(super) entry: u64,
+    /// The number of pods.
+    pub(super) pods: usize,
+    /// The revision of the spans.
+    pub(super) revision: u64,
+}
+
+impl Known {
+    /// The same of this timeline; nothing if it is about another one.
+    pub(super) fn of(self, is_this: bool) -> Self {
+        match is_this {
+            true => self,
+            false => Self::default(),
+        }
+    }
 }
 
 /// One entry: its number, the time in milliseconds, the event, and the pod if there is one.
@@ -39,12 +84,24 @@ struct Span {
     held: ContainerAssignment,
     from: Moment,
     to: Option<Moment>,
+    /// The revision of the timeline since which the span is so.
+    revision: u64,
 }
 
 /// The names of the events, by the numbers in marks.
-pub(super) const EVENTS: [&str; 8] = [
-    "admitted", "rejected", "started", "pinned", "released", "devices", "settings", "limited",
+const EVENTS: [&str; 9] = [
+    "admitted",
+    "rejected",
+    "started",
+    "pinned",
+    "released",
+    "devices",
+    "settings",
+    "limited",
+    "restarted",
 ];
+/// The uid of a pod of which only the name is known.
+const NAMED: &str = "name:";
 
 impl Moment {
     pub(super) fn of(entry: &JournalEntry) -> Self {
@@ -58,10 +115,18 @@ impl Moment {
 impl Timeline {
     /// Records an entry.
     pub(super) fn mark(&mut self, entry: &JournalEntry) {
+        if let JournalEvent::Released(uid) = &entry.event {
+            self.started.retain(|(own, _)| own != uid);
+        }
         let event = match &entry.event {
             JournalEvent::Admitted(_) => 0,
             JournalEvent::Rejected(_) => 1,
-            JournalEvent::ContainerStarted(..) => 2,
+            JournalEvent::ContainerStarted(uid, container) => {
+                match self.started.insert((uid.clone(), container.clone())) {
+                    true => 2,
+                    false => 8,
+                }
+            }
             JournalEvent::Pinned(..) => 3,
             JournalEvent::Released(_) => 4,
             JournalEvent::DevicesChanged(_) => 5,
@@ -78,6 +143,15 @@ impl Timeline {
         self.marks.push(Mark(at.entry, at.time, event, pod));
     }
 
+    /// Records what is no entry of the journal, at a time in milliseconds.
+    pub(super) fn note(&mut self, note: Note, time: i64) {
+        self.revision += 1;
+        if self.notes.len() >= MOST_NOTES {
+            self.notes.pop_front();
+        }
+        self.notes.push_back((self.revision, time, note));
+    }
+
     fn pod(&mut self, name: &str) -> usize {
         if self.pods.last().is_none_or(|last| last != name) {
             self.pods.push(name.to_owned());
@@ -87,6 +161,7 @@ impl Timeline {
 
     /// What a pod holds from a moment on; `None` if nothing any more.
     pub(super) fn set(&mut self, uid: &PodUid, name: &str, at: Moment, held: Option<Assignment>) {
+        self.revision += 1;
         let (pod, before) = self.open.remove(uid).unwrap_or((usize::MAX, Vec::new()));
         let mut containers = held.map_or_else(Vec::new, |held| held.containers);
         let mut kept = Vec::new();
@@ -99,7 +174,7 @@ impl Timeline {
                     containers.swap_remove(same);
                     kept.push(index);
                 }
-                None => span.to = Some(at),
+                None => (span.to, span.revision) = (Some(at), self.revision),
             }
         }
         if containers.is_empty() && kept.is_empty() {
@@ -116,6 +191,7 @@ impl Timeline {
                 held,
                 from: at,
                 to: None,
+                revision: self.revision,
             });
         }
         self.open.insert(uid.clone(), (pod, kept));
@@ -126,15 +202,57 @@ impl Timeline {
         self.open.keys().cloned().collect()
     }
 
-    /// Marks after an entry, and the spans that began or ended after it, each behind its index.
-    pub(super) fn after(&self, entry: u64) -> Value {
-        let first = self.marks.partition_point(|mark| mark.0 <= entry);
-        let changed = |span: &Span| {
-            entry == 0 || span.from.entry > entry || span.to.is_some_and(|to| to.entry > entry)
-        };
+    /// Adds what the agent says now and its journal does not: pods that were admitted before its first entry, and CPUs
+    /// that changed with the settings. `time` is now, in milliseconds.
+    pub(super) fn reconcile(&mut self, now: &Occupancy, time: i64) {
+        let first = self
+            .marks
+            .first()
+            .map(|mark| (mark.0.saturating_sub(1), mark.1));
+        let (entry, began) = first.unwrap_or((0, time));
+        let mut first = Moment { entry, time: began };
+        let entry = self.marks.last().map_or(0, |mark| mark.0);
+        let last = Moment { entry, time };
+        // A pod that was not there the last time came since.
+        if std::mem::replace(&mut self.is_reconciled, true) {
+            first = last;
+        }
+        let mut known: BTreeMap<&str, (PodUid, CpuSet)> = BTreeMap::new();
+        for (uid, (pod, spans)) in &self.open {
+            let held = spans.iter().filter_map(|index| self.spans.get(*index));
+            let mut cpus = CpuSet::new();
+            held.filter_map(|span| span.held.cpus.as_ref())
+                .for_each(|own| cpus |= own);
+            let name = self.pods.get(*pod).map_or("", String::as_str);
+            known.insert(name, (uid.clone(), cpus));
+        }
+        let mut changes = Vec::new();
+        for (index, holder) in now.holders.iter().enumerate() {
+            match known.remove(holder.name.as_str()) {
+                Some((_, cpus)) if cpus == holder.cpus => {}
+                Some((uid, _)) => changes.push((uid, Some((index, holder)), last)),
+                None => {
+                    let uid = format!("{NAMED}{}", holder.name).into();
+                    changes.push((uid, Some((index, holder)), first));
+                }
+            }
+        }
+        let gone = known.into_values().map(|(uid, _)| uid);
+        let gone = gone.filter(|uid| uid.as_str().starts_with(NAMED));
+        changes.extend(gone.map(|uid| (uid, None, last)));
+        for (uid, holder, at) in changes {
+            let name = holder.map_or("", |(_, holder)| holder.name.as_str());
+            let held = holder.map(|(index, holder)| held_now(index, holder, now));
+            self.set(&uid, name, at, held);
+        }
+    }
+
+    /// What a page does not know yet: entries, pods, and the spans that began or ended, each behind its index.
+    pub(super) fn after(&self, known: Known) -> Value {
+        let first = self.marks.partition_point(|mark| mark.0 <= known.entry);
         let spans = self.spans.iter().enumerate();
         let spans = spans
-            .filter(|(_, span)| changed(span))
+            .filter(|(_, span)| span.revision > known.revision)
             .map(|(index, span)| {
                 let cpus = span.held.cpus.as_ref().map(CpuSet::to_string);
                 let (from, to) = (span.from, span.to.map(|to| to.time));
@@ -148,9 +266,15 @@ impl Timeline {
                     from.entry
                 ])
             });
+        let notes = self.notes.iter();
+        let notes = notes.filter(|(revision, ..)| *revision > known.revision);
+        let notes: Vec<_> = notes.map(|(_, time, note)| (time, note)).collect();
         json!({
             "events": EVENTS,
-            "pods": self.pods,
+            "notes": notes,
+            "revision": self.revision,
+            "first_pod": known.pods.min(self.pods.len()),
+            "pods": self.pods.get(known.pods..).unwrap_or_default(),
             "entries": self.marks.get(first..).unwrap_or_default(),
             "spans": spans.collect::<Vec<_>>(),
         })
@@ -197,7 +321,8 @@ impl Timeline {
             });
         let order: Vec<usize> = exclusive.iter().map(|(pod, _)| *pod).collect();
         let holders: Vec<Holder> = exclusive.into_iter().map(|(_, holder)| holder).collect();
-        let mut shared = machine.online().clone();
+        // CPUs that are reserved strictly are not in the shared pool.
+        let mut shared = machine.online() - &(&base.reserved - &base.shared);
         holders
             .iter()
             .for_each(|holder| shared = &shared - &holder.cpus);
@@ -217,6 +342,32 @@ impl Timeline {
             devices,
             holders,
         }
+    }
+}
+
+/// What a pod of an occupancy holds, as one container without a name.
+fn held_now(index: usize, holder: &Holder, now: &Occupancy) -> Assignment {
+    let memory = holder.memory.iter().map(|held| MemoryBlock {
+        resource: held.resource.clone(),
+        size: held.bytes,
+        nodes: held.nodes,
+    });
+    let mut devices = DevicesByResource::new();
+    for device in now.devices.iter().filter(|one| one.holder == Some(index)) {
+        let ids = devices.entry(device.resource.clone()).or_default();
+        ids.insert(device.id.as_str().into());
+    }
+    Assignment {
+        containers: vec![ContainerAssignment {
+            name: "".into(),
+            affinity: Hint {
+                mask: None,
+                preferred: false,
+            },
+            cpus: Some(holder.cpus.clone()).filter(|cpus| !cpus.is_empty()),
+            memory: Some(memory.collect()),
+            devices,
+        }],
     }
 }
 
@@ -245,3 +396,6 @@ pub(super) fn pod_of(event: &JournalEvent) -> Option<&PodUid> {
         | JournalEvent::BestEffortLimited => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,6 +108,25 @@ fn the_page_gets_what_simulate_and_explain_print() {
 }
 
 #[test]
+fn the_menus_have_every_version_of_the_kubelet_and_eight_examples_beside_the_demo() {
+    let served = Served::start(&[]);
+    let (_, info) = served.ask("info", &json!({}));
+    let names = |list: &str| -> Vec<String> {
+        let all = info[list].as_array().expect("a list").iter();
+        all.map(|one| one["name"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    let deciders = names("deciders");
+    for name in ["kubelet-1.29", "kubelet-1.36", "kubelet-1.37", "pinfold"] {
+        let offered = deciders.iter().filter(|one| *one == name).count();
+        assert_eq!(offered, 1, "{name} in {deciders:?}");
+    }
+    let examples = names("examples");
+    assert_eq!(examples.first().map(String::as_str), Some("demo"));
+    assert_eq!(examples.len(), 1 + 8);
+}
+
+#[test]
 fn a_remedy_that_is_applied_admits_the_pod() {
     let served = Served::start(&[]);
     let (_, answer) = served.ask("explain", &json!({"question": demo(), "add": 4}));

@@ -92,6 +92,7 @@ pub(super) struct PodFacts {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) node: Option<String>,
+    pub(super) scheduler: String,
     pub(super) phase: String,
     /// Reason and message of its status.
     pub(super) reason: String,
@@ -293,6 +294,7 @@ impl PodFacts {
             name: format!("{namespace}/{}", text(&meta["name"])),
             uid: text(&meta["uid"]).to_owned(),
             node: spec["nodeName"].as_str().map(str::to_owned),
+            scheduler: text(&spec["schedulerName"]).to_owned(),
             phase: text(&status["phase"]).to_owned(),
             reason: text(&status["reason"]).to_owned(),
             message: text(&status["message"]).to_owned(),

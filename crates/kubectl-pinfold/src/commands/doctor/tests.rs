@@ -269,6 +269,13 @@ const CASES: &[Case] = &[
             json!({"phase": "Failed", "reason": "TopologyAffinityError", "message": "why"});
         cluster.pods.push(rejected);
     }),
+    ("prediction-failed", Severity::Warning, |cluster| {
+        let mut rejected = pod("b", "example.com/web:1");
+        rejected["spec"]["schedulerName"] = json!("pinfold");
+        rejected["status"] =
+            json!({"phase": "Failed", "reason": "TopologyAffinityError", "message": "why"});
+        cluster.pods.push(rejected);
+    }),
     ("rejected-pods", Severity::Warning, |cluster| {
         cluster
             .events
