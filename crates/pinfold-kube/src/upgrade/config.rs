@@ -99,13 +99,16 @@ impl ConfigFile {
                 ),
                 GateRefusal::Removed => (
                     name,
-                    format!("the gate {name} is gone: {} are always on", gate.about),
+                    format!(
+                        "kubelet {version} has no gate {name} any more; always on: {}",
+                        gate.about
+                    ),
                     "remove the line".to_owned(),
                 ),
                 GateRefusal::Locked => (
                     name,
                     format!(
-                        "the gate {name} is locked to true: {} are always on",
+                        "the gate {name} is locked since it is stable; always on: {}",
                         gate.about
                     ),
                     "remove the line".to_owned(),
