@@ -286,7 +286,7 @@ pub(super) fn flips(config: Option<&ConfigFile>, change: VersionChange) -> Vec<F
         let (before, after) = (on(change.from), on(change.to));
         // A gate that keeps the kubelet from starting is reported as such.
         let refused = set.contains_key(gate.name) && gate.refusal(change.to, set).is_some();
-        (before != after && !refused).then(|| Flip {
+        (before != after && !refused).then_some(Flip {
             name: gate.name,
             is_gate: true,
             about: gate.about,

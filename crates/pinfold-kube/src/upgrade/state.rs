@@ -81,11 +81,11 @@ pub(super) fn problems(
     let mut saved = saved_state(ledger);
     let mut found = Vec::new();
     if let Some(problem) = formats.cpu.and_then(|format| unread_cpus(format, new)) {
-        found.push(unread(KubeletManager::Cpu, problem, new));
+        found.push(unread(KubeletManager::Cpu, &problem, new));
         saved.cpus = to.state().cpus().clone();
     }
     if let Some(problem) = formats.memory.and_then(|format| unread_memory(format, new)) {
-        found.push(unread(KubeletManager::Memory, problem, new));
+        found.push(unread(KubeletManager::Memory, &problem, new));
         saved.memory = to.state().memory().clone();
     }
     let today = restart(ledger, old.clone(), saved_state(ledger)).err();
@@ -125,7 +125,7 @@ pub(super) fn problems(
     (found, saved)
 }
 
-fn unread(manager: KubeletManager, problem: String, rules: &Rules) -> StateFileProblem {
+fn unread(manager: KubeletManager, problem: &str, rules: &Rules) -> StateFileProblem {
     StateFileProblem {
         manager,
         problem: format!(
