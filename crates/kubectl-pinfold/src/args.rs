@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use pinfold_kube::upgrade::NamedVersion;
 use pinfold_terminal::manual::ManualCommand;
 use pinfold_terminal::{ColourChoice, DeciderArg, Format};
 
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     View(ViewArgs),
     /// Count the replicas of a pod that really start, on each node and in all, beside what the sums promise
     Capacity(CapacityArgs),
+    /// Show what changes when the nodes' kubelets move to another version: configuration, pods, gates
+    Upgrade(UpgradeArgs),
     /// Say what is wrong with NUMA placement in the cluster and what to do about it, worst first
     Doctor(DoctorArgs),
     /// Serve a web page of the cluster: every NUMA node by what is free, pending pods, nodes
@@ -173,6 +176,29 @@ pub(crate) struct CapacityArgs {
     pub(crate) compare: bool,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    kubectl pinfold upgrade --to 1.36\n  \
+    kubectl pinfold upgrade --to 1.36 --nodes cluster.json --config kubelet.yaml\n\n\
+    Exit code 0: every kubelet starts and no pod is rejected. Exit code 1: some kubelet does not start or\n\
+    some pod is rejected.")]
+pub(crate) struct UpgradeArgs {
+    /// The version that the kubelets move to, such as 1.36
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: NamedVersion,
+    /// The version that they run, instead of the kubeletVersion of Node objects
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) from: Option<NamedVersion>,
+    /// The configuration of the nodes' kubelets, which the API server does not have
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) objects: ObjectsArgs,
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,

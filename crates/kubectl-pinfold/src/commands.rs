@@ -11,4 +11,5 @@ mod reasons;
 pub(crate) mod snapshot;
 pub(crate) mod top;
 pub(crate) mod ui;
+pub(crate) mod upgrade;
 pub(crate) mod view;

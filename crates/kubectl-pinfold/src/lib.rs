@@ -50,6 +50,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
             ViewedKind::Node(node) => commands::view::run(node),
         },
         Command::Capacity(capacity) => commands::capacity::run(capacity),
+        Command::Upgrade(upgrade) => commands::upgrade::run(upgrade),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Ui(ui) => commands::ui::run(ui),
         Command::Snapshot(snapshot) => commands::snapshot::run(snapshot),

@@ -172,6 +172,7 @@ impl ClusterObjects {
                 allocatable: list,
                 unschedulable: false,
                 taints: Vec::new(),
+                kubelet_version: None,
                 is_known: false,
                 at: None,
             })

@@ -20,6 +20,7 @@
 //! | how many replicas of a pod start on each node | [`capacity`] |
 //! | the kubelet's configuration | [`kubelet_config`] |
 //! | the kubelet's state files, byte for byte | [`state`] |
+//! | what changes on a node when its kubelet moves to another version | [`upgrade`] |
 
 pub mod admission;
 pub mod annotation;
@@ -49,5 +50,6 @@ pub mod snapshot;
 pub mod state;
 mod suggest;
 pub mod topology_match;
+pub mod upgrade;
 pub mod volcano;
 pub mod written_quantity;

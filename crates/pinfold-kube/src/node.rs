@@ -22,6 +22,8 @@ pub struct NodeObject {
     pub unschedulable: bool,
     /// Its taints.
     pub taints: Vec<Taint>,
+    /// The version that its kubelet reports (`status.nodeInfo.kubeletVersion`), if it does.
+    pub kubelet_version: Option<String>,
     /// Whether the API server has this object; otherwise it stands for a node whose labels and taints are not known.
     pub is_known: bool,
     /// The position of the object in its file.
@@ -57,6 +59,8 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
     };
     let capacity = list("capacity");
     let allocatable = list("allocatable");
+    let info = status.as_ref().and_then(|status| status.get("nodeInfo"));
+    let kubelet_version = info.and_then(|info| info.get("kubeletVersion")?.as_text());
     let spec = object.get_map("spec", "a mapping", report);
     let taints = spec
         .as_ref()
@@ -70,6 +74,7 @@ fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject
         capacity,
         unschedulable: unschedulable.unwrap_or(false),
         taints: taints.unwrap_or_default(),
+        kubelet_version: kubelet_version.map(str::to_owned),
         is_known: true,
         at: document.at(),
         meta,

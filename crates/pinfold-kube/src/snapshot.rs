@@ -49,6 +49,7 @@ const POD: Kept = Members(&[
         "metadata",
         Members(&[
             ("annotations", Annotations),
+            ("creationTimestamp", All),
             ("deletionTimestamp", All),
             ("labels", All),
             ("name", All),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the flag `--as` | [`decider`] |
 //! | the replicas of a pod that start on each node | [`capacity`] |
+//! | what an upgrade of kubelets changes | [`upgrade`] |
 //! | failures and exit codes | [`exit`] |
 //! | the scheduler's configuration | [`scheduler_config`] |
 //! | files named on the command line, and errors that show the line | [`source`] |
@@ -28,6 +29,7 @@ pub mod progress;
 pub mod scheduler_config;
 pub mod serving;
 pub mod source;
+pub mod upgrade;
 pub mod warning_cap;
 
 pub use decider::DeciderArg;

@@ -9,6 +9,7 @@ use pinfold_core::settings::TopologyScope;
 use pinfold_hardware::presets::PRESETS;
 use pinfold_kube::decider::Decider;
 use pinfold_kube::pod::TemplatePath;
+use pinfold_kube::upgrade::NamedVersion;
 use pinfold_terminal::ColourChoice;
 use pinfold_terminal::DeciderArg;
 pub(crate) use pinfold_terminal::Format;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Capacity(CapacityArgs),
     /// Check whether a kubelet starts with a configuration on a machine
     Check(CheckArgs),
+    /// Show what changes when kubelets move to another version: configuration, state files, pods, gates
+    Upgrade(UpgradeArgs),
     /// List the machines that --machine knows by name
     Presets(PresetsArgs),
     /// Serve a web page: pods on a described machine, this node's agent, or a journal as a timeline
@@ -451,6 +454,32 @@ pub(crate) struct CheckArgs {
     /// The output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    pinfold upgrade --to 1.36 --nodes cluster.json\n  \
+    pinfold upgrade --to 1.36 --nodes cluster.json --config kubelet.yaml\n  \
+    pinfold upgrade --from 1.33 --to 1.36 --config kubelet.yaml --machine dgx-h100 --pods running.yaml\n  \
+    pinfold upgrade --from 1.33 --to 1.36 --state /var/lib/kubelet\n\n\
+    Exit code 0: every kubelet starts and no pod is rejected. Exit code 1: some kubelet does not start or\n\
+    some pod is rejected.")]
+pub(crate) struct UpgradeArgs {
+    /// The version that the kubelets move to, such as 1.36
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: NamedVersion,
+    /// The version that they run, instead of the kubeletVersion of Node objects
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) from: Option<NamedVersion>,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// The output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -119,6 +119,38 @@ impl ClusterFiles {
         }
     }
 
+    /// All nodes with their reports and pods, in the order of the files.
+    pub(crate) fn sources(&self) -> Vec<NodeSources<'_>> {
+        self.objects.nodes_with_sources()
+    }
+
+    /// Adds pods that run on their nodes. Those without a node are left out with a remark.
+    pub(crate) fn add_running(&mut self, pods: Vec<PodObject>) {
+        let (bound, pending): (Vec<_>, Vec<_>) =
+            pods.into_iter().partition(|pod| pod.node_name.is_some());
+        self.objects.pods.extend(bound);
+        if !pending.is_empty() {
+            let pods = count(pending.len(), "pod", "pods");
+            remark(&format!(
+                "{pods} without nodeName run nowhere and are left out"
+            ));
+        }
+    }
+
+    /// What a node without a topology object is like.
+    pub(crate) fn like(&self) -> Option<&NodeFiles> {
+        self.like.as_ref()
+    }
+
+    /// The failure of reading the objects of a node, with the line of its file.
+    pub(crate) fn failure(&self, node: &NodeObject, findings: &Diagnostics) -> Failure {
+        let mut sources = self.sources.iter();
+        match sources.find(|source| source.name == node.meta.origin.file) {
+            Some(source) => source.failure(findings),
+            None => bad(findings),
+        }
+    }
+
     /// As [`Self::nodes`]; nothing is printed.
     pub(crate) fn nodes_quietly(&self, decider: Decider) -> Result<SimulatedCluster, Failure> {
         let like = self.like.as_ref();
@@ -274,6 +306,7 @@ fn plain_node(number: u32, of: u32) -> NodeObject {
         allocatable: ResourceList::new(),
         unschedulable: false,
         taints: Vec::new(),
+        kubelet_version: None,
         is_known: false,
         at: None,
     }

@@ -16,3 +16,4 @@ pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod topology;
+pub(crate) mod upgrade;

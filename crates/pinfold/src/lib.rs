@@ -65,6 +65,7 @@ fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Defragment(args) => commands::defragment::run(&args),
         Command::Capacity(args) => commands::capacity::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        Command::Upgrade(args) => commands::upgrade::run(&args),
         Command::Presets(args) => commands::presets::run(&args),
         Command::Serve(args) => commands::serve::run(&args),
         Command::Demo => commands::demo::run(),

@@ -131,14 +131,34 @@ impl NodeFiles {
             },
             machine: self.machine_name.clone(),
         };
-        match self.rules(decider, warn) {
-            Ok((rules, limits)) => Ok(self.with_rules(decider, rules, limits)),
-            Err(NoRules::Unreadable(failure)) => Err(failure),
-            Err(NoRules::NotStarting(problems)) => {
+        match self.starting_node(decider, warn)? {
+            Ok(node) => Ok(node),
+            Err(problems) => {
                 let pinfold_starts = self.rules(Decider::Pinfold, |_, _| {}).is_ok();
                 Err(startup.failure(&problems, pinfold_starts))
             }
         }
+    }
+
+    /// As [`Self::node_with`]; what keeps the kubelet or agent from starting is an answer, not a failure.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read.
+    pub(crate) fn starting_node(
+        &self,
+        decider: Decider,
+        warn: impl Fn(&Source, &[Diagnostic]),
+    ) -> Result<Result<SimulatedNode, Vec<StartProblem>>, Failure> {
+        match self.rules(decider, warn) {
+            Ok((rules, limits)) => Ok(Ok(self.with_rules(decider, rules, limits))),
+            Err(NoRules::NotStarting(problems)) => Ok(Err(problems)),
+            Err(NoRules::Unreadable(failure)) => Err(failure),
+        }
+    }
+
+    /// The configuration; `None` for the built-in settings.
+    pub(crate) fn config(&self) -> Option<&Source> {
+        self.config.as_ref()
     }
 
     /// The node whose pods Pinfold's agent decides about, without printing warnings again; `None` if the agent does not

@@ -17,6 +17,7 @@ use pinfold_kube::state::{
     CpuManagerState, DeviceManagerState, Fault, KubeletManager, MemoryManagerState, RestoreError,
     StateFiles,
 };
+use pinfold_kube::upgrade::StateFormats;
 use pinfold_terminal::output::drop_default_namespace;
 
 use crate::admission::NodeAdmission;
@@ -75,18 +76,27 @@ impl StartArgs {
                 start: StartingState::Journal(Box::new(ledger)),
             });
         }
-        let config = self.state.as_ref().map(|dir| dir.join(KUBELET_CONFIG));
-        let config: Option<PathBuf> = config.filter(|path| path.exists());
-        let files = NodeFiles::read_with(args, config.as_deref())?;
+        let files = self.node_files(args)?;
         let (node, pinfold) = SimulatedNode::open_with_pinfold(&files, args.decider.decider)?;
-        let start = match &self.state {
-            Some(dir) => StartingState::Directory(dir),
-            None => StartingState::Manifests(input::pods(&self.pods)?),
-        };
         Ok(OpenedNode {
             node,
             pinfold,
-            start,
+            start: self.running()?,
+        })
+    }
+
+    /// The files of the node that the arguments name, if it is not that of a journal.
+    pub(crate) fn node_files(&self, args: &NodeArgs) -> Result<NodeFiles, Failure> {
+        let config = self.state.as_ref().map(|dir| dir.join(KUBELET_CONFIG));
+        let config: Option<PathBuf> = config.filter(|path| path.exists());
+        NodeFiles::read_with(args, config.as_deref())
+    }
+
+    /// The running pods that the arguments name, if they are not those of a journal.
+    pub(crate) fn running(&self) -> Result<StartingState<'_>, Failure> {
+        Ok(match &self.state {
+            Some(dir) => StartingState::Directory(dir),
+            None => StartingState::Manifests(input::pods(&self.pods)?),
         })
     }
 
@@ -147,8 +157,16 @@ impl StartingState<'_> {
         }
     }
 
+    /// The formats of the state files: those of the files, or those that the kubelet of the node writes.
+    pub(crate) fn formats(&self, node: &SimulatedNode) -> Result<StateFormats, Failure> {
+        match self {
+            Self::Directory(dir) => Ok(state_files(node, dir)?.1),
+            Self::Journal(_) | Self::Manifests(_) => Ok(StateFormats::written_by(&node.rules)),
+        }
+    }
+
     /// A node with the running pods after the steps of the script. A script about manifests adds their pods itself.
-    fn after_script(
+    pub(crate) fn after_script(
         &self,
         node: &SimulatedNode,
         args: &StartArgs,
@@ -284,7 +302,7 @@ fn from_state(node: &SimulatedNode, dir: &Path) -> Result<Ledger, Failure> {
             dir.display()
         ))
     };
-    let files = state_files(node, dir)?;
+    let (files, _) = state_files(node, dir)?;
     let empty = node.ledger();
     let mut pool = DevicePool::new(node.machine().node_ids());
     for (resource, offer) in files.offers().into_iter().chain(node.offers.clone()) {
@@ -311,7 +329,7 @@ fn from_state(node: &SimulatedNode, dir: &Path) -> Result<Ledger, Failure> {
         .map_err(|error| misfit(&error))
 }
 
-fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> {
+fn state_files(node: &SimulatedNode, dir: &Path) -> Result<(StateFiles, StateFormats), Failure> {
     let settings = node.rules.settings();
     // The kubelet rejects the state of another policy; Pinfold's agent takes it over.
     let strict = settings.fidelity.is_exact();
@@ -319,7 +337,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
         true => PodLevel::Managed,
         false => PodLevel::Ignored,
     };
-    let mut files = StateFiles::default();
+    let (mut files, mut formats) = (StateFiles::default(), StateFormats::default());
     if let Some(source) = state_file(dir, KubeletManager::Cpu)? {
         let how = CpuRestore {
             file: &source.name,
@@ -328,7 +346,8 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
             running: &BTreeMap::new(),
         };
         let state = CpuManagerState::restore(&source.bytes, &how);
-        files.cpus = Some(state.map_err(|error| rejected(&error, &source.bytes))?.0);
+        let (state, format) = state.map_err(|error| rejected(&error, &source.bytes))?;
+        (files.cpus, formats.cpu) = (Some(state), Some(format));
     }
     if let Some(source) = state_file(dir, KubeletManager::Memory)? {
         let how = MemoryRestore {
@@ -337,7 +356,8 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
             pod_level,
         };
         let state = MemoryManagerState::restore(&source.bytes, &how);
-        files.memory = Some(state.map_err(|error| rejected(&error, &source.bytes))?.0);
+        let (state, format) = state.map_err(|error| rejected(&error, &source.bytes))?;
+        (files.memory, formats.memory) = (Some(state), Some(format));
     }
     if let Some(source) = state_file(dir, KubeletManager::Device)? {
         let state = DeviceManagerState::restore(&source.bytes, &source.name);
@@ -350,7 +370,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<StateFiles, Failure> 
             dir.display()
         )));
     }
-    Ok(files)
+    Ok((files, formats))
 }
 
 /// A manager's state file, in the directory itself or in `device-plugins`; `None` if it is in neither.

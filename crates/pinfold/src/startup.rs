@@ -22,11 +22,11 @@ mod problem;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct StartProblem {
     /// What is wrong.
-    problem: String,
+    pub(crate) problem: String,
     /// What to change.
-    fix: String,
+    pub(crate) fix: String,
     /// The program's own error message.
-    message: String,
+    pub(crate) message: String,
 }
 
 /// What is started: the program, its configuration and the machine, as they are called in messages.

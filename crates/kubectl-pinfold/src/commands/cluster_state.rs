@@ -65,31 +65,17 @@ impl ClusterState {
             koordinator: config.koordinator,
             topology_match: config.topology_match,
         };
-        let listed = match args.objects.nodes.is_empty() {
-            true => live::list(args, pod)?,
-            false => files(args)?,
-        };
+        let listed = listed(args, pod)?;
         Self::of(listed, options, config.volcano_weight)
     }
 
     fn of(listed: ListedObjects, options: DialectOptions, weight: i64) -> Result<Self, Failure> {
         let ListedObjects {
-            mut objects,
-            mut notes,
+            objects,
+            notes,
             without_namespaces,
             start_failure,
         } = listed;
-        objects.pods.retain(|pod| !pod.constraints.finished);
-        for pod in &mut objects.pods {
-            output::drop_default_namespace(&mut pod.pod.name);
-        }
-        let invented = objects.add_reported_nodes();
-        if !invented.is_empty() {
-            notes.push(format!(
-                "no Node object for {}: allocatable is taken from the NodeResourceTopology",
-                named(&invented)
-            ));
-        }
         let names = objects.pods.iter();
         let names = names.map(|pod| (pod.pod.uid.clone(), pod.pod.name.clone()));
         let mut state = Self {
@@ -286,6 +272,31 @@ pub(super) fn named<S: AsRef<str>>(names: &[S]) -> String {
         0 => first,
         more => format!("{first} and {more} more"),
     }
+}
+
+/// Reads all objects from files or the API server, without pods that have terminated. Nodes that only have a report get a
+/// Node object.
+pub(super) fn listed(
+    args: &SourceArgs,
+    pod: Option<PodName<'_>>,
+) -> Result<ListedObjects, Failure> {
+    let mut listed = match args.objects.nodes.is_empty() {
+        true => live::list(args, pod)?,
+        false => files(args)?,
+    };
+    let objects = &mut listed.objects;
+    objects.pods.retain(|pod| !pod.constraints.finished);
+    for pod in &mut objects.pods {
+        output::drop_default_namespace(&mut pod.pod.name);
+    }
+    let invented = objects.add_reported_nodes();
+    if !invented.is_empty() {
+        listed.notes.push(format!(
+            "no Node object for {}: allocatable is taken from the NodeResourceTopology",
+            named(&invented)
+        ));
+    }
+    Ok(listed)
 }
 
 /// Reads the objects of the files in `--nodes`.

@@ -35,5 +35,5 @@ fn every_snapshot_as_json_has_the_schema_of_its_command() {
         assert_eq!(schema::error(&schema, &json), None, "{line}");
         seen.insert(command);
     }
-    assert_eq!(seen.len(), 5, "{seen:?}");
+    assert_eq!(seen.len(), 6, "{seen:?}");
 }

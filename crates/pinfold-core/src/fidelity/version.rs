@@ -166,6 +166,13 @@ differences! {
     /// The masks of device hints have only NUMA nodes with devices of that resource.
     narrows_device_masks since 36,
 
+    /// State files with entries of pods (format 3 of CPUs, format 2 of memory) are read with the gate
+    /// `PodLevelResourceManagers`, which exists.
+    reads_pod_entries since 36,
+
+    /// A CPU state file with entries by container id (format 1) is not read any more.
+    forgets_container_ids since 37,
+
     /// `align-by-socket` prefers NUMA nodes of one socket when CPUs are distributed over NUMA nodes.
     distributes_within_sockets since 37,
 }

@@ -3,7 +3,9 @@
 
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::node_topology::NodeTopology;
+use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
 use pinfold_cluster::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::PodUid;
 
@@ -90,5 +92,31 @@ impl KubeletReport {
             ..known.clone()
         });
         Replica::of(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+    }
+
+    /// Rebuilds the kubelet of the same node without any pods. `allocatable` is what the node offers.
+    ///
+    /// # Errors
+    /// If it describes no machine or no kubelet.
+    pub fn empty_replica(
+        &self,
+        allocatable: &Amounts,
+        fidelity: Fidelity,
+        shelf: &mut RulesCache,
+    ) -> Result<Replica, ReplicaError> {
+        let totals = device_totals(allocatable, &Amounts::new());
+        let mut topology = self.topology.clone();
+        for zone in &mut topology.zones {
+            for resource in &mut zone.resources {
+                resource.available = resource.allocatable;
+            }
+            zone.attributes
+                .retain(|attribute| attribute.name != MEMORY_GROUP);
+        }
+        let cpus = self.cpus.as_ref().map(|known| KnownCpus {
+            held: CpuSet::new(),
+            ..known.clone()
+        });
+        Replica::of(&topology, &totals, cpus.as_ref(), fidelity, shelf)
     }
 }

@@ -44,8 +44,13 @@ fn the_readme_shows_what_the_program_prints_and_draws() {
 }
 
 #[test]
+fn the_page_about_upgrades_shows_what_the_program_prints() {
+    assert_eq!(pages::check("docs/upgrade.md"), 6);
+}
+
+#[test]
 fn every_example_gives_its_expected_output() {
-    assert_eq!(examples::check(), 9);
+    assert_eq!(examples::check(), 10);
 }
 
 #[test]

@@ -96,6 +96,7 @@ fn every_snapshot_as_json_has_the_schema_of_its_command() {
         "run",
         "simulate",
         "topology",
+        "upgrade",
     ];
     for command in expected {
         assert!(seen.contains(command), "no snapshot of {command}");

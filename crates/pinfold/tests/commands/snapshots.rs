@@ -185,6 +185,42 @@ fn capacity() {
 }
 
 #[test]
+fn upgrade() {
+    let examples = "../../../../examples/kubelet-upgrade";
+    let eight = "--machine '2 sockets, 4 cores, smt2'";
+    check(
+        "upgrade",
+        &[
+            &format!(
+                "upgrade --to 1.36 --nodes {examples}/cluster.yaml --config {examples}/kubelet.yaml"
+            ),
+            &format!(
+                "upgrade --from 1.33 --to 1.34 --nodes {examples}/cluster.yaml --machine '2 sockets, 4 cores, smt2' --output yaml"
+            ),
+            &format!(
+                "upgrade --from 1.33 --to 1.36 {eight} --config {examples}/full.yaml --pods {examples}/full-pods.yaml --output json"
+            ),
+            &format!(
+                "upgrade --from 1.36 --to 1.30 {eight} --config split-cores.yaml --pods two.yaml"
+            ),
+            &format!("upgrade --from 1.33 --to 1.37 {eight} --state kubelet"),
+            &format!("upgrade --from 1.36 --to 1.99 {eight} --pods two.yaml"),
+            &format!(
+                "upgrade --from 1.35 --to 1.36 {eight} --config three-pods.yaml --pods two.yaml"
+            ),
+            "upgrade --from 1.35 --to 1.36 --machine '9 sockets, 2 cores'",
+            &format!("upgrade --to 1.36 {eight} --pods two.yaml"),
+            &format!("upgrade --from 1.12 --to 1.36 {eight}"),
+            &format!("upgrade --from 1.35 --to newest {eight}"),
+            &format!("upgrade --from 1.35 --to 1.36 --as pinfold {eight}"),
+            "upgrade --from 1.35 --to 1.36 --journal x",
+            &format!("upgrade --to 1.36 --nodes {examples}/cluster.yaml --state kubelet"),
+            "upgrade --to 1.36 --nodes one.yaml",
+        ],
+    );
+}
+
+#[test]
 fn starting_states() {
     let eight = "--machine '2 sockets, 4 cores, smt2'";
     check(
@@ -302,6 +338,7 @@ fn help() {
             "defragment --help",
             "capacity --help",
             "check --help",
+            "upgrade --help",
             "checkpoint --help",
             "run --help",
             "ps --help",
