@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	goproto "google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +22,7 @@ import (
 
 const (
 	service = "/pinfold.engine.v1.Engine/"
-	version = 1
+	version = 2
 	// maxMessage is the limit of a message in bytes, as the engine has it.
 	maxMessage = 4 << 20
 )
@@ -33,6 +34,8 @@ type engine struct {
 	timeout time.Duration
 	// scheduler identifies this process.
 	scheduler uint64
+	// dialects are the arguments of other schedulers' plugins.
+	dialects *proto.DialectArgs
 	// checksAll is whether the engine has to be asked about all pods with requests.
 	checksAll atomic.Bool
 
@@ -68,10 +71,14 @@ var (
 )
 
 // connect returns the connection to the engine behind a socket. Nothing is sent yet.
-func connect(socket string, timeout time.Duration) (*engine, error) {
+func connect(args *Args) (*engine, error) {
 	enginesLock.Lock()
 	defer enginesLock.Unlock()
+	socket, dialects := args.Socket, args.dialects()
 	if known := engines[socket]; known != nil {
+		if !goproto.Equal(known.dialects, dialects) {
+			return nil, fmt.Errorf("args of plugin %s: expected the same koordinator and volcano in all profiles with socket %s", Name, socket)
+		}
 		return known, nil
 	}
 	conn, err := grpc.NewClient("unix://"+socket,
@@ -84,7 +91,7 @@ func connect(socket string, timeout time.Duration) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	made := &engine{conn: conn, timeout: timeout, scheduler: rand.Uint64(), reserved: map[types.UID]*reservation{}}
+	made := &engine{conn: conn, timeout: args.Timeout.Duration, scheduler: rand.Uint64(), dialects: dialects, reserved: map[types.UID]*reservation{}}
 	engines[socket] = made
 	return made, nil
 }
@@ -139,7 +146,7 @@ func (e *engine) start(ctx context.Context) error {
 	if e.connected {
 		return nil
 	}
-	request := &proto.ConnectRequest{Version: version, Scheduler: e.scheduler}
+	request := &proto.ConnectRequest{Version: version, Scheduler: e.scheduler, Dialects: e.dialects}
 	e.reservedLock.Lock()
 	for _, held := range e.reserved {
 		pod, err := whole(held.pod)
