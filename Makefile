@@ -28,6 +28,10 @@ run: ## do the main job on a built-in example: a machine, some pods, one rejecti
 build: ## build all programs: pinfold, kubectl-pinfold, pinfold-agent, pinfold-scheduler (PROGRAMS= for some of them)
 	$(CARGO) build --release --quiet $(PROGRAMS:%=-p %)
 
+scheduler: ## build both programs of the scheduler into target/release: the engine, and kube-scheduler with the plugin (needs Go)
+	$(MAKE) build PROGRAMS=pinfold-scheduler
+	$(MAKE) plugin
+
 plugin: ## build pinfold-kube-scheduler, kube-scheduler with the plugin Pinfold, into target/release (needs Go; minutes, once)
 	cd scheduler-plugin && CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o "$(abspath $(BUILT))/pinfold-kube-scheduler" .
 
@@ -146,6 +150,9 @@ bench-agent: ## 250 containers at once and ten minutes of coming and going with 
 
 bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler (SIZE=nodes,pods for others); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench
+
+bench-memory: ## memory of the scheduler's engine with 5,000 nodes and 150,000 pods
+	$(CARGO) run --release --quiet -p pinfold-bench -- --memory
 
 bench-build: ## CPU time of make run and make test from a fresh clone, and the size of pinfold
 	.ci/build-times

@@ -15,6 +15,7 @@ mod engine;
 mod engine_client;
 mod faults;
 mod filters;
+mod in_flight;
 mod kills;
 mod kubelets;
 mod machines;
@@ -37,7 +38,7 @@ use engine::Engine;
 use replicas::Scene;
 use stage::Stage;
 
-use crate::control_plane::{Process, Queries, Scheduler};
+use crate::control_plane::{Process, Scheduler};
 use crate::programs;
 use crate::report::{Report, Runs, Stop, say};
 
@@ -72,8 +73,7 @@ pub(crate) fn bench(report: &mut Report) {
     on_stage(report, |report, stage| {
         let size = size()?;
         let program = programs::release_program(programs::SCHEDULER)?;
-        let queries = [Queries::AsShipped, Queries::Unlimited];
-        let measured = scale::measure(stage, &program, size, &queries)?;
+        let measured = scale::measure(stage, &program, size)?;
         let text = measured.markdown();
         say(&text);
         report.check("cluster: measured", scale::check(&measured));
@@ -149,7 +149,6 @@ fn kube_scheduler(stage: &Stage, engine: &Engine, name: &'static str) -> Result<
     stage.plane.scheduler(&Scheduler {
         name,
         engine: Some(engine.socket.clone()),
-        queries: Queries::Unlimited,
         elects: false,
     })
 }
@@ -172,7 +171,6 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     let _stock = stage.plane.scheduler(&Scheduler {
         name: STOCK,
         engine: None,
-        queries: Queries::Unlimited,
         elects: false,
     })?;
     let program = programs::debug_program(programs::SCHEDULER)?;
@@ -188,6 +186,10 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     });
     story(report, "preemption", |report| {
         preemption::run(report, stage, OURS);
+        Ok(())
+    });
+    story(report, "in-flight", |report| {
+        in_flight::run(report, stage, [STOCK, OURS]);
         Ok(())
     });
     story(report, "kills", |report| {
@@ -212,10 +214,13 @@ fn stories(report: &mut Report, stage: &mut Stage) -> Result<(), String> {
     story(report, "admission", |report| admission::run(report, stage));
     story(report, "scale", |report| {
         drop(ours);
-        let measured = scale::measure(stage, &program, SMALL, &[Queries::Unlimited])?;
+        let measured = scale::measure(stage, &program, SMALL)?;
         say(measured.markdown());
         let outcome = scale::check(&measured);
-        report.check("cluster: 500 nodes and 500 pods", outcome);
+        report.check(
+            "cluster: 500 nodes and 500 pods, a full node, and pods that wait for one node",
+            outcome,
+        );
         Ok(())
     });
     Ok(())

@@ -12,7 +12,7 @@ pub(crate) mod sources;
 
 pub(crate) use admin::Admin;
 pub(crate) use process::Process;
-pub(crate) use scheduler::{Queries, Scheduler};
+pub(crate) use scheduler::Scheduler;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -142,23 +142,33 @@ impl ControlPlane {
         .map(drop)
     }
 
+    /// A metric of etcd without labels.
+    pub(crate) fn etcd_metric(&self, name: &str) -> Result<f64, String> {
+        let text = self.etcd_page("GET", "/metrics", "")?;
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+        let value = values.find_map(|value| value.trim().parse().ok());
+        value.ok_or_else(|| format!("etcd has no metric {name}"))
+    }
+
     /// Asks etcd.
     fn etcd(&self, path: &str, body: &Value) -> Result<Value, String> {
+        let answer = self.etcd_page("POST", path, &body.to_string())?;
+        serde_json::from_str(&answer).map_err(|error| format!("etcd: {error}: {answer}"))
+    }
+
+    fn etcd_page(&self, method: &str, path: &str, body: &str) -> Result<String, String> {
         let words = |error: std::io::Error| format!("etcd: {error}");
         let mut stream = TcpStream::connect(("127.0.0.1", self.etcd_port)).map_err(words)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(words)?;
-        let body = body.to_string();
         let length = body.len();
         let request = format!(
-            "POST {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.0\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).map_err(words)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).map_err(words)?;
         match answer.split_once("\r\n\r\n") {
-            Some((head, body)) if head.contains(" 200 ") => {
-                serde_json::from_str(body).map_err(|error| format!("etcd: {error}: {body}"))
-            }
+            Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
             _ => Err(format!("etcd: {path}: {answer}")),
         }
     }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	goproto "google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,7 +23,7 @@ import (
 
 const (
 	service = "/pinfold.engine.v1.Engine/"
-	version = 1
+	version = 2
 	// maxMessage is the limit of a message in bytes, as the engine has it.
 	maxMessage = 4 << 20
 	// maxObjects is the most bytes of pods in a ConnectRequest. The engine has listed the others itself.
@@ -40,6 +41,8 @@ type engine struct {
 	timeout time.Duration
 	// scheduler identifies this process.
 	scheduler uint64
+	// dialects are the arguments of other schedulers' plugins.
+	dialects *proto.DialectArgs
 	// checksAll is whether the engine has to be asked about all pods with requests.
 	checksAll atomic.Bool
 
@@ -85,10 +88,14 @@ var (
 )
 
 // connect returns the connection to the engine behind a socket. Nothing is sent yet.
-func connect(socket string, timeout time.Duration) (*engine, error) {
+func connect(args *Args) (*engine, error) {
 	enginesLock.Lock()
 	defer enginesLock.Unlock()
+	socket, dialects := args.Socket, args.dialects()
 	if known := engines[socket]; known != nil {
+		if !goproto.Equal(known.dialects, dialects) {
+			return nil, fmt.Errorf("args of plugin %s: expected the same koordinator and volcano in all profiles with socket %s", Name, socket)
+		}
 		return known, nil
 	}
 	conn, err := grpc.NewClient("unix://"+socket,
@@ -103,9 +110,10 @@ func connect(socket string, timeout time.Duration) (*engine, error) {
 	}
 	made := &engine{
 		conn:        conn,
-		timeout:     timeout,
+		timeout:     args.Timeout.Duration,
 		scheduler:   rand.Uint64(),
 		reserved:    map[types.UID]*reservation{},
+		dialects:    dialects,
 		unconfirmed: map[types.UID]*reservation{},
 	}
 	engines[socket] = made
@@ -162,7 +170,7 @@ func (e *engine) start(ctx context.Context) error {
 	if e.connected {
 		return nil
 	}
-	request := &proto.ConnectRequest{Version: version, Scheduler: e.scheduler}
+	request := &proto.ConnectRequest{Version: version, Scheduler: e.scheduler, Dialects: e.dialects}
 	reservations, unconfirmed, err := e.reservations(time.Now())
 	if err != nil {
 		return err

@@ -89,11 +89,13 @@ func TestAMirrorPodHasTheUIDOfItsStaticPodUnlessItClaimsAnotherPodsUID(t *testin
 
 func TestArgumentsHaveDefaultsAndUnknownOrBadOnesAreRejected(t *testing.T) {
 	args, err := parseArgs(nil)
-	if err != nil || args.EngineAway != wait || args.Timeout.Duration != 5*time.Second {
+	if err != nil || args.EngineAway != wait || args.Volcano.Weight != 1 || args.Timeout.Duration != 5*time.Second {
 		t.Fatal(args, err)
 	}
 	for _, bad := range []string{
 		`{"sockt": "/a"}`, `{"socket": "a"}`, `{"timeout": "1ns"}`, `{"timeout": "2h"}`, `{"engineAway": "Maybe"}`, `[]`,
+		`{"volcano": {"weight": 0}}`, `{"volcano": {"weight": 101}}`, `{"volcano": {"wait": 1}}`,
+		`{"koordinator": "` + strings.Repeat("a", maxDialectArgs) + `"}`,
 	} {
 		if args, err := parseArgs(&runtime.Unknown{Raw: []byte(bad)}); err == nil {
 			t.Errorf("%s was accepted: %v", bad, args)
@@ -166,7 +168,7 @@ func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
 		}
 		f.requests = append(f.requests, request)
 		f.restarted = false
-		return stream.SendMsg(&proto.ConnectReply{Version: 1})
+		return stream.SendMsg(&proto.ConnectReply{Version: version})
 	}
 	if f.restarted {
 		return status.Error(codes.FailedPrecondition, "connect first")
@@ -210,7 +212,10 @@ func serve(t *testing.T) (*fakeEngine, *engine) {
 	}))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	connected, err := connect(socket, 10*time.Second)
+	connected, err := connect(&Args{
+		Socket: socket, Timeout: metav1.Duration{Duration: 10 * time.Second},
+		Koordinator: []byte(`{"defaultCPUBindPolicy":"SpreadByPCPUs"}`), Volcano: VolcanoArgs{Weight: 7},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +236,26 @@ func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneratio
 	expected := []string{"Connect", "PreFilter", "PreFilter", "PreFilter", "PreFilter"}
 	if !slices.Equal(fake.calls, expected) || fake.podsVersion != 7 {
 		t.Error(fake.calls, fake.podsVersion)
+	}
+}
+
+func TestTheEngineGetsTheArgumentsOfOtherSchedulersAndProfilesOfOneSocketHaveTheSame(t *testing.T) {
+	fake, engine := serve(t)
+	if _, _, err := engine.preFilter(context.Background(), guaranteed("one"), 0); err != nil {
+		t.Fatal(err)
+	}
+	args := fake.requests[0].Dialects
+	if string(args.Koordinator) != `{"defaultCPUBindPolicy":"SpreadByPCPUs"}` || args.VolcanoWeight != 7 {
+		t.Error(args)
+	}
+	socket := strings.TrimPrefix(engine.conn.Target(), "unix://")
+	same := &Args{Socket: socket, Koordinator: args.Koordinator, Volcano: VolcanoArgs{Weight: 7}}
+	if again, err := connect(same); err != nil || again != engine {
+		t.Error(again, err)
+	}
+	same.Volcano.Weight = 8
+	if _, err := connect(same); err == nil {
+		t.Error("another weight was accepted")
 	}
 }
 

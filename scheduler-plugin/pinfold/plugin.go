@@ -53,7 +53,7 @@ func New(ctx context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plu
 	if err != nil {
 		return nil, err
 	}
-	engine, err := connect(args.Socket, args.Timeout.Duration)
+	engine, err := connect(args)
 	if err != nil {
 		return nil, err
 	}

@@ -201,7 +201,9 @@ type ConnectRequest struct {
 	// All pods that are reserved and whose binding has not failed, and pods that were bound in the last minute: the engine
 	// may not have seen that yet. The engine releases every other reservation of this kube-scheduler, and adds those that it
 	// does not have. A pod without JSON that the engine does not have was deleted.
-	Reservations  []*Reservation `protobuf:"bytes,3,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	Reservations []*Reservation `protobuf:"bytes,3,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	// The rules of other schedulers, for nodes of their dialects.
+	Dialects      *DialectArgs `protobuf:"bytes,4,opt,name=dialects,proto3" json:"dialects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +259,69 @@ func (x *ConnectRequest) GetReservations() []*Reservation {
 	return nil
 }
 
+func (x *ConnectRequest) GetDialects() *DialectArgs {
+	if x != nil {
+		return x.Dialects
+	}
+	return nil
+}
+
+// The arguments of other schedulers' plugins. A connection with arguments that make no sense fails with
+// INVALID_ARGUMENT.
+type DialectArgs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The arguments of Koordinator's plugin NodeNUMAResource, a JSON object; empty for its defaults.
+	Koordinator []byte `protobuf:"bytes,1,opt,name=koordinator,proto3" json:"koordinator,omitempty"`
+	// The weight of Volcano's plugin numa-aware, from 1 to 100; 0 for its default, 1.
+	VolcanoWeight uint32 `protobuf:"varint,2,opt,name=volcano_weight,json=volcanoWeight,proto3" json:"volcano_weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DialectArgs) Reset() {
+	*x = DialectArgs{}
+	mi := &file_engine_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DialectArgs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DialectArgs) ProtoMessage() {}
+
+func (x *DialectArgs) ProtoReflect() protoreflect.Message {
+	mi := &file_engine_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DialectArgs.ProtoReflect.Descriptor instead.
+func (*DialectArgs) Descriptor() ([]byte, []int) {
+	return file_engine_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DialectArgs) GetKoordinator() []byte {
+	if x != nil {
+		return x.Koordinator
+	}
+	return nil
+}
+
+func (x *DialectArgs) GetVolcanoWeight() uint32 {
+	if x != nil {
+		return x.VolcanoWeight
+	}
+	return 0
+}
+
 type ConnectReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The protocol version of the engine: always the plugin's. Otherwise the call fails.
@@ -271,7 +336,7 @@ type ConnectReply struct {
 
 func (x *ConnectReply) Reset() {
 	*x = ConnectReply{}
-	mi := &file_engine_proto_msgTypes[3]
+	mi := &file_engine_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +348,7 @@ func (x *ConnectReply) String() string {
 func (*ConnectReply) ProtoMessage() {}
 
 func (x *ConnectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[3]
+	mi := &file_engine_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +361,7 @@ func (x *ConnectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectReply.ProtoReflect.Descriptor instead.
 func (*ConnectReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{3}
+	return file_engine_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConnectReply) GetVersion() uint32 {
@@ -335,7 +400,7 @@ type PreFilterRequest struct {
 
 func (x *PreFilterRequest) Reset() {
 	*x = PreFilterRequest{}
-	mi := &file_engine_proto_msgTypes[4]
+	mi := &file_engine_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +412,7 @@ func (x *PreFilterRequest) String() string {
 func (*PreFilterRequest) ProtoMessage() {}
 
 func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[4]
+	mi := &file_engine_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +425,7 @@ func (x *PreFilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterRequest.ProtoReflect.Descriptor instead.
 func (*PreFilterRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{4}
+	return file_engine_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PreFilterRequest) GetScheduler() uint64 {
@@ -411,7 +476,7 @@ type PreFilterReply struct {
 
 func (x *PreFilterReply) Reset() {
 	*x = PreFilterReply{}
-	mi := &file_engine_proto_msgTypes[5]
+	mi := &file_engine_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +488,7 @@ func (x *PreFilterReply) String() string {
 func (*PreFilterReply) ProtoMessage() {}
 
 func (x *PreFilterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[5]
+	mi := &file_engine_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +501,7 @@ func (x *PreFilterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreFilterReply.ProtoReflect.Descriptor instead.
 func (*PreFilterReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{5}
+	return file_engine_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PreFilterReply) GetUnknownPod() bool {
@@ -500,7 +565,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_engine_proto_msgTypes[6]
+	mi := &file_engine_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +577,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[6]
+	mi := &file_engine_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +590,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{6}
+	return file_engine_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Rejection) GetReason() string {
@@ -563,7 +628,7 @@ type FilterNodeRequest struct {
 
 func (x *FilterNodeRequest) Reset() {
 	*x = FilterNodeRequest{}
-	mi := &file_engine_proto_msgTypes[7]
+	mi := &file_engine_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -575,7 +640,7 @@ func (x *FilterNodeRequest) String() string {
 func (*FilterNodeRequest) ProtoMessage() {}
 
 func (x *FilterNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[7]
+	mi := &file_engine_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -588,7 +653,7 @@ func (x *FilterNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterNodeRequest.ProtoReflect.Descriptor instead.
 func (*FilterNodeRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{7}
+	return file_engine_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FilterNodeRequest) GetScheduler() uint64 {
@@ -638,7 +703,7 @@ type FilterNodeReply struct {
 
 func (x *FilterNodeReply) Reset() {
 	*x = FilterNodeReply{}
-	mi := &file_engine_proto_msgTypes[8]
+	mi := &file_engine_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +715,7 @@ func (x *FilterNodeReply) String() string {
 func (*FilterNodeReply) ProtoMessage() {}
 
 func (x *FilterNodeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[8]
+	mi := &file_engine_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +728,7 @@ func (x *FilterNodeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterNodeReply.ProtoReflect.Descriptor instead.
 func (*FilterNodeReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{8}
+	return file_engine_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FilterNodeReply) GetUnknownPod() bool {
@@ -691,7 +756,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_engine_proto_msgTypes[9]
+	mi := &file_engine_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +768,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[9]
+	mi := &file_engine_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +781,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{9}
+	return file_engine_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReserveRequest) GetScheduler() uint64 {
@@ -753,7 +818,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_engine_proto_msgTypes[10]
+	mi := &file_engine_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +830,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[10]
+	mi := &file_engine_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +843,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{10}
+	return file_engine_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReserveReply) GetUnknownPod() bool {
@@ -814,7 +879,7 @@ type UnreserveRequest struct {
 
 func (x *UnreserveRequest) Reset() {
 	*x = UnreserveRequest{}
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +891,7 @@ func (x *UnreserveRequest) String() string {
 func (*UnreserveRequest) ProtoMessage() {}
 
 func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[11]
+	mi := &file_engine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +904,7 @@ func (x *UnreserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveRequest.ProtoReflect.Descriptor instead.
 func (*UnreserveRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{11}
+	return file_engine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnreserveRequest) GetScheduler() uint64 {
@@ -871,7 +936,7 @@ type UnreserveReply struct {
 
 func (x *UnreserveReply) Reset() {
 	*x = UnreserveReply{}
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +948,7 @@ func (x *UnreserveReply) String() string {
 func (*UnreserveReply) ProtoMessage() {}
 
 func (x *UnreserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[12]
+	mi := &file_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +961,7 @@ func (x *UnreserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreserveReply.ProtoReflect.Descriptor instead.
 func (*UnreserveReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{12}
+	return file_engine_proto_rawDescGZIP(), []int{13}
 }
 
 type RequeuesRequest struct {
@@ -908,7 +973,7 @@ type RequeuesRequest struct {
 
 func (x *RequeuesRequest) Reset() {
 	*x = RequeuesRequest{}
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +985,7 @@ func (x *RequeuesRequest) String() string {
 func (*RequeuesRequest) ProtoMessage() {}
 
 func (x *RequeuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[13]
+	mi := &file_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +998,7 @@ func (x *RequeuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequeuesRequest.ProtoReflect.Descriptor instead.
 func (*RequeuesRequest) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{13}
+	return file_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RequeuesRequest) GetScheduler() uint64 {
@@ -954,7 +1019,7 @@ type RequeuesReply struct {
 
 func (x *RequeuesReply) Reset() {
 	*x = RequeuesReply{}
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1031,7 @@ func (x *RequeuesReply) String() string {
 func (*RequeuesReply) ProtoMessage() {}
 
 func (x *RequeuesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_engine_proto_msgTypes[14]
+	mi := &file_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1044,7 @@ func (x *RequeuesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequeuesReply.ProtoReflect.Descriptor instead.
 func (*RequeuesReply) Descriptor() ([]byte, []int) {
-	return file_engine_proto_rawDescGZIP(), []int{14}
+	return file_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequeuesReply) GetPods() []string {
@@ -1007,11 +1072,15 @@ const file_engine_proto_rawDesc = "" +
 	"\x04json\x18\x03 \x01(\fR\x04json\"K\n" +
 	"\vReservation\x12(\n" +
 	"\x03pod\x18\x01 \x01(\v2\x16.pinfold.engine.v1.PodR\x03pod\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\x8c\x01\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\xc8\x01\n" +
 	"\x0eConnectRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1c\n" +
 	"\tscheduler\x18\x02 \x01(\x04R\tscheduler\x12B\n" +
-	"\freservations\x18\x03 \x03(\v2\x1e.pinfold.engine.v1.ReservationR\freservations\"j\n" +
+	"\freservations\x18\x03 \x03(\v2\x1e.pinfold.engine.v1.ReservationR\freservations\x12:\n" +
+	"\bdialects\x18\x04 \x01(\v2\x1e.pinfold.engine.v1.DialectArgsR\bdialects\"V\n" +
+	"\vDialectArgs\x12 \n" +
+	"\vkoordinator\x18\x01 \x01(\fR\vkoordinator\x12%\n" +
+	"\x0evolcano_weight\x18\x02 \x01(\rR\rvolcanoWeight\"j\n" +
 	"\fConnectReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\arelease\x18\x02 \x01(\tR\arelease\x12&\n" +
@@ -1096,54 +1165,56 @@ func file_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_engine_proto_goTypes = []any{
 	(RejectionKind)(0),        // 0: pinfold.engine.v1.RejectionKind
 	(*Pod)(nil),               // 1: pinfold.engine.v1.Pod
 	(*Reservation)(nil),       // 2: pinfold.engine.v1.Reservation
 	(*ConnectRequest)(nil),    // 3: pinfold.engine.v1.ConnectRequest
-	(*ConnectReply)(nil),      // 4: pinfold.engine.v1.ConnectReply
-	(*PreFilterRequest)(nil),  // 5: pinfold.engine.v1.PreFilterRequest
-	(*PreFilterReply)(nil),    // 6: pinfold.engine.v1.PreFilterReply
-	(*Rejection)(nil),         // 7: pinfold.engine.v1.Rejection
-	(*FilterNodeRequest)(nil), // 8: pinfold.engine.v1.FilterNodeRequest
-	(*FilterNodeReply)(nil),   // 9: pinfold.engine.v1.FilterNodeReply
-	(*ReserveRequest)(nil),    // 10: pinfold.engine.v1.ReserveRequest
-	(*ReserveReply)(nil),      // 11: pinfold.engine.v1.ReserveReply
-	(*UnreserveRequest)(nil),  // 12: pinfold.engine.v1.UnreserveRequest
-	(*UnreserveReply)(nil),    // 13: pinfold.engine.v1.UnreserveReply
-	(*RequeuesRequest)(nil),   // 14: pinfold.engine.v1.RequeuesRequest
-	(*RequeuesReply)(nil),     // 15: pinfold.engine.v1.RequeuesReply
-	nil,                       // 16: pinfold.engine.v1.ReserveReply.AnnotationsEntry
+	(*DialectArgs)(nil),       // 4: pinfold.engine.v1.DialectArgs
+	(*ConnectReply)(nil),      // 5: pinfold.engine.v1.ConnectReply
+	(*PreFilterRequest)(nil),  // 6: pinfold.engine.v1.PreFilterRequest
+	(*PreFilterReply)(nil),    // 7: pinfold.engine.v1.PreFilterReply
+	(*Rejection)(nil),         // 8: pinfold.engine.v1.Rejection
+	(*FilterNodeRequest)(nil), // 9: pinfold.engine.v1.FilterNodeRequest
+	(*FilterNodeReply)(nil),   // 10: pinfold.engine.v1.FilterNodeReply
+	(*ReserveRequest)(nil),    // 11: pinfold.engine.v1.ReserveRequest
+	(*ReserveReply)(nil),      // 12: pinfold.engine.v1.ReserveReply
+	(*UnreserveRequest)(nil),  // 13: pinfold.engine.v1.UnreserveRequest
+	(*UnreserveReply)(nil),    // 14: pinfold.engine.v1.UnreserveReply
+	(*RequeuesRequest)(nil),   // 15: pinfold.engine.v1.RequeuesRequest
+	(*RequeuesReply)(nil),     // 16: pinfold.engine.v1.RequeuesReply
+	nil,                       // 17: pinfold.engine.v1.ReserveReply.AnnotationsEntry
 }
 var file_engine_proto_depIdxs = []int32{
 	1,  // 0: pinfold.engine.v1.Reservation.pod:type_name -> pinfold.engine.v1.Pod
 	2,  // 1: pinfold.engine.v1.ConnectRequest.reservations:type_name -> pinfold.engine.v1.Reservation
-	1,  // 2: pinfold.engine.v1.PreFilterRequest.pod:type_name -> pinfold.engine.v1.Pod
-	7,  // 3: pinfold.engine.v1.PreFilterReply.rejections:type_name -> pinfold.engine.v1.Rejection
-	0,  // 4: pinfold.engine.v1.Rejection.kind:type_name -> pinfold.engine.v1.RejectionKind
-	1,  // 5: pinfold.engine.v1.FilterNodeRequest.pod:type_name -> pinfold.engine.v1.Pod
-	1,  // 6: pinfold.engine.v1.FilterNodeRequest.added:type_name -> pinfold.engine.v1.Pod
-	7,  // 7: pinfold.engine.v1.FilterNodeReply.rejection:type_name -> pinfold.engine.v1.Rejection
-	1,  // 8: pinfold.engine.v1.ReserveRequest.pod:type_name -> pinfold.engine.v1.Pod
-	16, // 9: pinfold.engine.v1.ReserveReply.annotations:type_name -> pinfold.engine.v1.ReserveReply.AnnotationsEntry
-	3,  // 10: pinfold.engine.v1.Engine.Connect:input_type -> pinfold.engine.v1.ConnectRequest
-	5,  // 11: pinfold.engine.v1.Engine.PreFilter:input_type -> pinfold.engine.v1.PreFilterRequest
-	8,  // 12: pinfold.engine.v1.Engine.FilterNode:input_type -> pinfold.engine.v1.FilterNodeRequest
-	10, // 13: pinfold.engine.v1.Engine.Reserve:input_type -> pinfold.engine.v1.ReserveRequest
-	12, // 14: pinfold.engine.v1.Engine.Unreserve:input_type -> pinfold.engine.v1.UnreserveRequest
-	14, // 15: pinfold.engine.v1.Engine.Requeues:input_type -> pinfold.engine.v1.RequeuesRequest
-	4,  // 16: pinfold.engine.v1.Engine.Connect:output_type -> pinfold.engine.v1.ConnectReply
-	6,  // 17: pinfold.engine.v1.Engine.PreFilter:output_type -> pinfold.engine.v1.PreFilterReply
-	9,  // 18: pinfold.engine.v1.Engine.FilterNode:output_type -> pinfold.engine.v1.FilterNodeReply
-	11, // 19: pinfold.engine.v1.Engine.Reserve:output_type -> pinfold.engine.v1.ReserveReply
-	13, // 20: pinfold.engine.v1.Engine.Unreserve:output_type -> pinfold.engine.v1.UnreserveReply
-	15, // 21: pinfold.engine.v1.Engine.Requeues:output_type -> pinfold.engine.v1.RequeuesReply
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 2: pinfold.engine.v1.ConnectRequest.dialects:type_name -> pinfold.engine.v1.DialectArgs
+	1,  // 3: pinfold.engine.v1.PreFilterRequest.pod:type_name -> pinfold.engine.v1.Pod
+	8,  // 4: pinfold.engine.v1.PreFilterReply.rejections:type_name -> pinfold.engine.v1.Rejection
+	0,  // 5: pinfold.engine.v1.Rejection.kind:type_name -> pinfold.engine.v1.RejectionKind
+	1,  // 6: pinfold.engine.v1.FilterNodeRequest.pod:type_name -> pinfold.engine.v1.Pod
+	1,  // 7: pinfold.engine.v1.FilterNodeRequest.added:type_name -> pinfold.engine.v1.Pod
+	8,  // 8: pinfold.engine.v1.FilterNodeReply.rejection:type_name -> pinfold.engine.v1.Rejection
+	1,  // 9: pinfold.engine.v1.ReserveRequest.pod:type_name -> pinfold.engine.v1.Pod
+	17, // 10: pinfold.engine.v1.ReserveReply.annotations:type_name -> pinfold.engine.v1.ReserveReply.AnnotationsEntry
+	3,  // 11: pinfold.engine.v1.Engine.Connect:input_type -> pinfold.engine.v1.ConnectRequest
+	6,  // 12: pinfold.engine.v1.Engine.PreFilter:input_type -> pinfold.engine.v1.PreFilterRequest
+	9,  // 13: pinfold.engine.v1.Engine.FilterNode:input_type -> pinfold.engine.v1.FilterNodeRequest
+	11, // 14: pinfold.engine.v1.Engine.Reserve:input_type -> pinfold.engine.v1.ReserveRequest
+	13, // 15: pinfold.engine.v1.Engine.Unreserve:input_type -> pinfold.engine.v1.UnreserveRequest
+	15, // 16: pinfold.engine.v1.Engine.Requeues:input_type -> pinfold.engine.v1.RequeuesRequest
+	5,  // 17: pinfold.engine.v1.Engine.Connect:output_type -> pinfold.engine.v1.ConnectReply
+	7,  // 18: pinfold.engine.v1.Engine.PreFilter:output_type -> pinfold.engine.v1.PreFilterReply
+	10, // 19: pinfold.engine.v1.Engine.FilterNode:output_type -> pinfold.engine.v1.FilterNodeReply
+	12, // 20: pinfold.engine.v1.Engine.Reserve:output_type -> pinfold.engine.v1.ReserveReply
+	14, // 21: pinfold.engine.v1.Engine.Unreserve:output_type -> pinfold.engine.v1.UnreserveReply
+	16, // 22: pinfold.engine.v1.Engine.Requeues:output_type -> pinfold.engine.v1.RequeuesReply
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_engine_proto_init() }
@@ -1157,7 +1228,7 @@ func file_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_engine_proto_rawDesc), len(file_engine_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -4,6 +4,7 @@
 //! pinfold-bench [WORD ...]         measure the cases whose names contain all words; without any, all,
 //!                                  and write target/bench.json, target/instructions.json and target/page-sizes.json
 //! pinfold-bench --write-docs       the same, and write docs/benchmarks.md
+//! pinfold-bench --memory           the memory of the scheduler's engine with 5,000 nodes and 150,000 pods
 //! pinfold-bench --list             the names of all cases
 //! pinfold-bench --once NAME N      run one case N times and measure nothing: for profilers
 //! ```
@@ -17,6 +18,7 @@ mod cases;
 mod clock;
 mod fixture;
 mod instructions;
+mod memory;
 #[path = "../../pinfold-core/tests/merge_cases/mod.rs"]
 #[allow(
     clippy::cast_sign_loss,
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
             }
             Ok(())
         }
+        ["--memory"] => memory::measure().map(|line| println!("{line}")),
         ["--once", name, count] => once(name, count),
         ["--write-docs"] => measure_all(true),
         [] => measure_all(false),

@@ -80,6 +80,7 @@ mod parallel;
 mod place;
 mod pod_request;
 mod prefilter_cache;
+mod refresh;
 mod rejection_summary;
 mod replicas;
 
@@ -90,7 +91,8 @@ use node_index::NodeIndex;
 use prefilter_cache::PrefilterCache;
 
 pub use evaluation::{
-    CachedEvaluation, Evaluation, Fit, FitScore, NodeEvaluation, NodeRejection, RankedNode,
+    BoundedEvaluation, CachedEvaluation, Evaluation, Fit, FitScore, NodeEvaluation, NodeRejection,
+    RankedNode,
 };
 pub use evaluation_cache::MAX_SHAPES;
 pub use node::{ClusterNode, Dialect, TopologyMatchNode, VolcanoNode};
@@ -98,6 +100,7 @@ pub use node_resources_fit::{PODS, Shortage, shortages};
 pub use node_view::NodeView;
 pub use place::{PlaceError, Placement, PlacementDetail};
 pub use pod_request::PodRequest;
+pub use refresh::DecisionBudget;
 pub use rejection_summary::RejectionSummary;
 pub use replicas::{KubeletPolicy, ReplicaCount, ReplicaCounter};
 
@@ -114,6 +117,8 @@ pub struct Cluster {
     volcano_weight: i64,
     interner: Interner,
     cache: EvaluationCache,
+    /// Where the next evaluation starts whose budget does not suffice for all nodes.
+    next_start: usize,
 }
 
 /// A node of the cluster with its generation.
@@ -150,6 +155,7 @@ impl Cluster {
             volcano_weight: 1,
             interner: Interner::default(),
             cache: EvaluationCache::default(),
+            next_start: 0,
         }
     }
 
@@ -253,13 +259,13 @@ impl Cluster {
         let Some(at) = self.index.slot(node.as_str()) else {
             return Evaluation::Rejected(NodeRejection::UnknownNode);
         };
-        self.refresh(request, std::iter::once(at));
+        self.refresh_all(request, std::iter::once(at));
         self.latest_evaluation(at).clone()
     }
 
     /// Evaluates a pod on every node, ascending by name. Changes nothing but the cache.
     pub fn evaluate_all(&mut self, request: &PodRequest) -> Vec<NodeEvaluation<'_>> {
-        self.refresh(request, 0..self.slots.len());
+        self.refresh_all(request, 0..self.slots.len());
         let evaluation = |(node, at)| NodeEvaluation {
             node,
             evaluation: self.latest_evaluation(at),
@@ -267,26 +273,36 @@ impl Cluster {
         self.index.iter().map(evaluation).collect()
     }
 
-    /// Evaluates a pod on the named nodes, in that order; `None` for a name that the cluster does not have. Changes
-    /// nothing but the cache.
+    /// Evaluates a pod on the named nodes, in that order, as far as the budget suffices. Changes nothing but the cache.
     pub fn evaluate_nodes<'n>(
         &mut self,
         request: &PodRequest,
         names: impl IntoIterator<Item = &'n str>,
-    ) -> Vec<Option<CachedEvaluation<'_>>> {
+        budget: &mut DecisionBudget,
+    ) -> Vec<BoundedEvaluation<'_>> {
         let slots = names.into_iter().map(|name| self.index.slot(name));
         let slots: Vec<Option<usize>> = slots.collect();
-        self.refresh(request, slots.iter().copied().flatten());
+        let postponed = self.refresh(request, slots.iter().copied().flatten(), budget);
         let latest = self.cache.latest();
         let evaluation = |at: Option<usize>| {
             let (slot, entry) = (self.slots.get(at?)?.as_ref()?, latest.get(at?)?);
-            Some(CachedEvaluation {
+            if postponed.binary_search(&at?).is_ok() {
+                return Some(BoundedEvaluation::Postponed);
+            }
+            Some(BoundedEvaluation::Evaluated(CachedEvaluation {
                 node: &slot.node,
                 evaluation: &entry.evaluation,
                 cached_score: &entry.cached_score,
-            })
+            }))
         };
-        slots.into_iter().map(evaluation).collect()
+        let evaluations = slots.into_iter().map(evaluation);
+        evaluations
+            .map(|found| found.unwrap_or(BoundedEvaluation::UnknownNode))
+            .collect()
+    }
+
+    fn refresh_all(&mut self, request: &PodRequest, slots: impl Iterator<Item = usize>) {
+        self.refresh(request, slots, &mut { DecisionBudget::UNLIMITED });
     }
 
     /// Drops all cached evaluations and the scores that callers stored with them.
@@ -296,57 +312,12 @@ impl Cluster {
 
     /// The nodes that a pod fits, best first.
     pub fn rank(&mut self, request: &PodRequest) -> Vec<RankedNode<'_>> {
-        self.refresh(request, 0..self.slots.len());
+        self.refresh_all(request, 0..self.slots.len());
         let ranked = self.ranked();
         ranked
             .into_iter()
             .map(|(node, _, score)| RankedNode { node, score })
             .collect()
-    }
-
-    /// Evaluates the pod on the nodes in these slots whose cached evaluation is stale, on several threads if there are
-    /// many. Makes the pod's shape the latest in the cache.
-    fn refresh(&mut self, request: &PodRequest, slots: impl Iterator<Item = usize>) {
-        /// How many nodes one thread evaluates at a time.
-        const CHUNK: usize = 256;
-        let query = PodQuery {
-            request,
-            is_placed: self.pods.contains_key(request.uid()),
-        };
-        let entries = self.cache.entries(request, self.slots.len());
-        let is_stale = |at: &usize| match (self.slots.get(*at), entries.get(*at)) {
-            (Some(Some(slot)), Some(entry)) => slot.is_stale(query, entry),
-            _ => false,
-        };
-        let stale: Vec<usize> = slots.filter(is_stale).collect();
-        if stale.len() < 2 * CHUNK {
-            let mut prefilter = PrefilterCache::new(request);
-            for at in stale {
-                if let (Some(Some(slot)), Some(entry)) =
-                    (self.slots.get_mut(at), entries.get_mut(at))
-                {
-                    slot.update(query, &mut prefilter, entry);
-                }
-            }
-            return;
-        }
-        let mut wanted = vec![false; self.slots.len()];
-        for at in stale {
-            wanted[at] = true;
-        }
-        let chunks = self.slots.chunks_mut(CHUNK).zip(entries.chunks_mut(CHUNK));
-        let chunks = chunks.zip(wanted.chunks(CHUNK)).collect();
-        parallel::for_each(
-            chunks,
-            || PrefilterCache::new(request),
-            |prefilter, ((slots, entries), wanted)| {
-                for ((slot, entry), wanted) in slots.iter_mut().zip(entries).zip(wanted) {
-                    if let (Some(slot), true) = (slot, wanted) {
-                        slot.update(query, prefilter, entry);
-                    }
-                }
-            },
-        );
     }
 
     /// The nodes that fit by the latest evaluations, with slot and score, best first.
@@ -430,6 +401,11 @@ impl NodeSlot {
         entry: &mut CacheEntry,
     ) {
         let evaluation = self.node.evaluate_with(query.request, prefilter);
+        self.store(query, evaluation, entry);
+    }
+
+    /// Stores an evaluation of the pod on the node in `entry`.
+    fn store(&self, query: PodQuery<'_>, evaluation: Evaluation, entry: &mut CacheEntry) {
         let names_pod = matches!(evaluation, Evaluation::Rejected(NodeRejection::Ledger(_)));
         *entry = CacheEntry {
             generation: match names_pod || self.depends_on_uid(query) {

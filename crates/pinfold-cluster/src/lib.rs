@@ -39,8 +39,8 @@ pub mod node_topology;
 pub mod volcano;
 
 pub use cluster::{
-    CachedEvaluation, Cluster, ClusterNode, Dialect, Evaluation, Fit, FitScore, KubeletPolicy,
-    MAX_SHAPES, NodeEvaluation, NodeRejection, NodeView, PODS, PlaceError, Placement,
-    PlacementDetail, PodRequest, RankedNode, RejectionSummary, ReplicaCount, ReplicaCounter,
-    Shortage, TopologyMatchNode, VolcanoNode, shortages,
+    BoundedEvaluation, CachedEvaluation, Cluster, ClusterNode, DecisionBudget, Dialect, Evaluation,
+    Fit, FitScore, KubeletPolicy, MAX_SHAPES, NodeEvaluation, NodeRejection, NodeView, PODS,
+    PlaceError, Placement, PlacementDetail, PodRequest, RankedNode, RejectionSummary, ReplicaCount,
+    ReplicaCounter, Shortage, TopologyMatchNode, VolcanoNode, shortages,
 };

@@ -36,7 +36,7 @@ pub use annotations::{
     CpuManagerInfo, NodeAnnotations, NodeReservation, PodCpuAllocation, ReportAnnotations,
     SharedPoolRow, SystemQosCpus, keys,
 };
-pub use args::scheduler_args;
+pub use args::{plugin_args_in_json, scheduler_args};
 pub use key_aliases::{KEY_ALIASES, KeyAlias};
 pub use node::{NodePolicies, NodeSettings, node};
 pub use pod::{demand, effective_limits, effective_requests, with_resource_spec};

@@ -48,6 +48,13 @@ impl NodeObject {
     }
 }
 
+/// The version of the kubelet in `status.nodeInfo` of a Node.
+#[must_use]
+pub fn kubelet_version(node: &Document) -> Option<&str> {
+    let info = node.root().get("status")?.get("nodeInfo")?;
+    info.get("kubeletVersion")?.as_text()
+}
+
 fn read(document: &Document, report: &mut DiagnosticReport) -> Option<NodeObject> {
     let object = document.expect_kind("Node", &["v1"], report)?;
     let meta = ObjectMeta::read_cluster_scoped(document, report)?;

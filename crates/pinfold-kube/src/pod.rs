@@ -25,6 +25,7 @@ mod kind_counts;
 pub(crate) mod mirror;
 mod object_name;
 mod pod_level;
+mod resize;
 mod resources;
 mod template_path;
 mod volcano_job;
@@ -33,6 +34,7 @@ mod workload;
 pub use crate::meta::ObjectMeta;
 pub use api_pod::{ApiPod, PodIdentity, PodPhase, StatusPhase};
 pub use kind_counts::KindCounts;
+pub use resize::ResizeStatus;
 pub use resources::is_extended;
 pub use template_path::{TemplatePath, TemplatePathError};
 

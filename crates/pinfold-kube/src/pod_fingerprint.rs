@@ -14,6 +14,7 @@ use pinfold_cluster::node_topology::resource_kinds::{is_hugepages, is_native};
 use pinfold_core::pod::Pod;
 use pinfold_core::qos::QosClass;
 
+use crate::node_resource_topology::NodeResourceTopology;
 use crate::pod::StatusPhase;
 
 mod xxh64;
@@ -73,6 +74,26 @@ impl FingerprintMethod {
             Self::ExcludeTerminal => phase != StatusPhase::Terminated,
         }
     }
+}
+
+/// The fingerprint in a report and the pods that it covers; `None` without one, or if its method is not known.
+#[must_use]
+pub fn reported(report: &NodeResourceTopology) -> Option<(FingerprintMethod, String)> {
+    let attribute = |name: &str| {
+        let mut own = report.attributes.iter().filter(|own| own.name == name);
+        own.next().map(|own| own.value.as_str())
+    };
+    let Some(value) = attribute(ATTRIBUTE) else {
+        let value = report.meta.annotations.get(ANNOTATION)?;
+        return Some((FingerprintMethod::All, value.clone()));
+    };
+    let method = match attribute(METHOD_ATTRIBUTE) {
+        None => FingerprintMethod::All,
+        Some(name) => FingerprintMethod::ALL
+            .into_iter()
+            .find(|own| own.name() == name)?,
+    };
+    Some((method, value.to_owned()))
 }
 
 /// The fingerprint of pods, each given by namespace and name, in any order.

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_apiserver::Warning;
-use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_cluster::node_topology::replica::RulesCache;
 use pinfold_cluster::{Cluster, Placement, PlacementDetail};
 use pinfold_core::name::{NodeName, PodUid};
@@ -41,6 +40,7 @@ pub use reflector_stores::{CacheStore, watch_targets};
 pub use reservations::{Reservation, ReserveError, Reserved};
 
 use crate::config::{NodeFallbacks, ReportTimeouts};
+use crate::engine::dialect_args::DialectArgs;
 use node::NodeEntry;
 use pod_info::{PodInfo, PodPhase};
 
@@ -137,7 +137,8 @@ pub struct Cache {
     last_bind_order: u64,
     /// The number of nodes whose dialect is Koordinator.
     koordinator_nodes: usize,
-    args: Arc<KoordinatorArgs>,
+    /// The arguments of other schedulers' plugins.
+    pub(crate) dialect_args: DialectArgs,
     /// Kubelet rules that nodes with equal machines and settings share.
     rules_cache: RefCell<RulesCache>,
     pub(crate) policy: CachePolicy,
@@ -172,7 +173,7 @@ impl Cache {
             listed: ListedResources::default(),
             last_bind_order: 0,
             koordinator_nodes: 0,
-            args: Arc::new(KoordinatorArgs::default()),
+            dialect_args: DialectArgs::default(),
             rules_cache: RefCell::default(),
             policy,
             changed: BTreeSet::new(),
@@ -266,6 +267,24 @@ impl Cache {
             for name in names {
                 self.rebuild(&name, now);
             }
+        }
+    }
+
+    /// Changes the arguments of other schedulers' plugins, and rebuilds the nodes that they decide on.
+    pub fn set_dialect_args(&mut self, args: DialectArgs, now: Instant) {
+        if self.dialect_args == args {
+            return;
+        }
+        self.dialect_args = args;
+        self.cluster.clear_cache();
+        let is_koordinator = |record: &NodeEntry| record.dialect == ReportedDialect::Koordinator;
+        let nodes = self
+            .nodes
+            .iter()
+            .filter(|(_, record)| is_koordinator(record));
+        let names: Vec<NodeName> = nodes.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            self.rebuild(&name, now);
         }
     }
 

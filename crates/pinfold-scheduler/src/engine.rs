@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pinfold_core::name::PodUid;
 use pinfold_kube::api_object::InvalidObject;
 
+pub mod dialect_args;
 pub mod filter;
 pub mod pre_filter;
 pub mod reason;
@@ -51,6 +52,9 @@ pub enum BadRequest {
         /// What it must be.
         expected: &'static str,
     },
+    /// The arguments of another scheduler's plugin cannot be used.
+    #[error("args of plugin Pinfold: {0}")]
+    Args(String),
     /// The pod cannot be parsed.
     #[error(transparent)]
     Pod(#[from] InvalidObject),

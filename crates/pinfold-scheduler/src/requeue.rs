@@ -6,18 +6,23 @@
 //!
 //! All waiting pods are checked against the nodes that changed in rounds: by priority, and of equal priority those
 //! first that wait longest. Changes during a round are for the next one, so that every pod gets its turn.
+//!
+//! A pod with so many containers that it was not evaluated on all nodes is requeued after a while, to be evaluated on the
+//! others: one such pod in a second, because each costs as much as many others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pinfold_cluster::DecisionBudget;
 use pinfold_core::name::{NodeName, PodUid};
 
 use crate::cache::Cache;
 use crate::cache::pod_info::PodInfo;
 use crate::engine::filter::NodeVerdict;
 use crate::engine::pre_filter::FittingNodes;
+use crate::engine::reason::RejectionClass;
 
 /// The most rejected pods that are remembered.
 const MAX_PODS: usize = 10_000;
@@ -28,6 +33,8 @@ const FORGET_AFTER: Duration = Duration::from_secs(600);
 const REMEMBER_CHANGES: Duration = Duration::from_secs(10);
 /// The most pods that are checked in one pass, which holds the lock of the cache.
 const PODS_PER_PASS: usize = 200;
+/// The most decisions about containers in one pass.
+const DECISIONS_PER_PASS: usize = 20_000;
 /// The most pods that are requeued in one second: if one node has room again, few of all that wait for it fit.
 const REQUEUES_PER_SECOND: usize = 64;
 
@@ -64,6 +71,8 @@ struct RejectedPod {
     order: u64,
     /// Whether the pod was requeued since.
     requeued: bool,
+    /// Whether nodes were not evaluated yet.
+    postponed: bool,
 }
 
 impl RejectedPod {
@@ -86,7 +95,8 @@ impl RejectedPods {
     }
 
     /// Adds a pod that some nodes rejected in an evaluation that began at `at`.
-    pub fn add(&self, info: Arc<PodInfo>, fitting: FittingNodes, at: Instant) {
+    /// Not all nodes were evaluated if it is `postponed`.
+    pub fn add(&self, info: Arc<PodInfo>, fitting: FittingNodes, postponed: bool, at: Instant) {
         let mut state = self.state();
         let uid = info.uid().clone();
         let before = state.pods.get(&uid).map(|pod| pod.order);
@@ -107,6 +117,7 @@ impl RejectedPods {
                 last_rejection: at,
                 order,
                 requeued: false,
+                postponed,
             },
         );
     }
@@ -158,14 +169,15 @@ impl RejectedPods {
         state.changed.extend(changed);
         state.start_round(cache, now);
         let is_over = |at: Instant| now.saturating_duration_since(at) >= Duration::from_secs(1);
+        let mut requeues = Vec::new();
         let mut left = match state.second {
             Some((began, count)) if !is_over(began) => REQUEUES_PER_SECOND.saturating_sub(count),
             _ => {
                 state.second = Some((now, 0));
-                REQUEUES_PER_SECOND
+                requeues.extend(state.requeue_postponed(cache, now));
+                REQUEUES_PER_SECOND.saturating_sub(requeues.len())
             }
         };
-        let mut requeues = Vec::new();
         while left > 0
             && let Some(uid) = state.retries.pop_front()
         {
@@ -176,8 +188,9 @@ impl RejectedPods {
                 requeues.push(uid);
             }
         }
+        let mut budget = DecisionBudget::new(DECISIONS_PER_PASS);
         for _ in 0..PODS_PER_PASS {
-            if left == 0 {
+            if left == 0 || budget.is_spent() {
                 break;
             }
             let Some(uid) = state.to_check.pop_front() else {
@@ -189,12 +202,17 @@ impl RejectedPods {
             let nodes = state.round.iter();
             let names = nodes.filter(|node| !pod.fitting.took(node));
             let names: Vec<&str> = names.map(NodeName::as_str).collect();
-            let verdicts = cache.filter(&pod.info, &names);
+            let verdicts = cache.filter_within(&pod.info, &names, &mut budget);
             if verdicts.contains(&NodeVerdict::Fits) {
                 pod.requeued = true;
                 left -= 1;
                 requeues.push(uid);
+                continue;
             }
+            let is_postponed = |verdict: &NodeVerdict| {
+                matches!(verdict, NodeVerdict::Rejected(RejectionClass::Postponed, _))
+            };
+            pod.postponed |= verdicts.iter().any(is_postponed);
         }
         if let Some((_, count)) = &mut state.second {
             *count += requeues.len();
@@ -204,6 +222,16 @@ impl RejectedPods {
 }
 
 impl RejectedPodsState {
+    /// The pod that waits longest for its evaluation on further nodes.
+    fn requeue_postponed(&mut self, cache: &Cache, now: Instant) -> Option<PodUid> {
+        let pods = self.pods.iter_mut();
+        let postponed =
+            pods.filter(|(_, pod)| pod.postponed && !pod.requeued && pod.is_pending(cache, now));
+        let (uid, pod) = postponed.min_by_key(|(_, pod)| (pod.last_rejection, pod.order))?;
+        pod.requeued = true;
+        Some(uid.clone())
+    }
+
     /// Starts a round with the nodes that changed, if the one before is over.
     fn start_round(&mut self, cache: &Cache, now: Instant) {
         if !self.to_check.is_empty() || self.changed.is_empty() {

@@ -10,6 +10,7 @@ use pinfold_daemon::Metrics;
 use tokio::sync::Notify;
 use tonic::{Code, Request, Response, Status};
 
+use crate::engine::dialect_args::DialectArgs;
 use crate::engine::filter::NodeVerdict;
 use crate::engine::pre_filter::PreFilterAnswer;
 use crate::engine::session::{NoSession, Session};
@@ -152,6 +153,7 @@ impl EngineServer {
         if request.reservations.len() > MAX_PODS {
             return Err(too_many("reservations"));
         }
+        let args = DialectArgs::read(request.dialects.as_ref())?;
         let now = Instant::now();
         if self.session.connect(request.scheduler, now) {
             self.metrics.count(&catalogue::SESSIONS, &[]);
@@ -159,6 +161,7 @@ impl EngineServer {
             self.take_requeues();
             self.engine.start_session(now);
         }
+        self.engine.cache().set_dialect_args(args, now);
         self.check_listed()?;
         let mut named = BTreeSet::new();
         let mut held = Vec::new();
@@ -211,6 +214,7 @@ impl EngineServer {
             fitting,
             scores,
             rejections,
+            postponed,
         } = answer;
         for group in &rejections {
             let count = u64::try_from(group.nodes.count()).unwrap_or(u64::MAX);
@@ -239,7 +243,9 @@ impl EngineServer {
                 .collect(),
             checks_all_pods,
         };
-        self.engine.rejected_pods.add(info, fitting, start);
+        self.engine
+            .rejected_pods
+            .add(info, fitting, postponed, start);
         Ok(reply)
     }
 

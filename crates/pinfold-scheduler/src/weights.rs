@@ -74,11 +74,28 @@ impl Weights {
                     if let FitScore::Absolute(score) = fit.score {
                         mean.add(self.dialect, score.clamp(0, 100));
                     }
-                    let span = i64::try_from(fit.numa.len().max(1)).unwrap_or(i64::MAX);
-                    mean.add(self.span, 100 / span);
+                    mean.add(self.span, span_score(fit));
                 }
             }
         }
+        mean.value()
+    }
+
+    /// The score of a node on which Volcano's rules decide. `own` is their score of the node, 0 to 100, which counts with
+    /// the `weight` of Volcano's plugin.
+    #[must_use]
+    pub fn volcano_score(
+        &self,
+        request: &PodRequest,
+        node: &ClusterNode,
+        fit: &Fit,
+        own: i64,
+        weight: u32,
+    ) -> i64 {
+        let mut mean = WeightedMean::default();
+        mean.add(self.utilization, self.utilization_of(request, node));
+        mean.add(self.dialect.saturating_mul(weight), own.clamp(0, 100));
+        mean.add(self.span, span_score(fit));
         mean.value()
     }
 
@@ -108,6 +125,11 @@ impl Weights {
             Prefer::Spread => 100 - share,
         }
     }
+}
+
+/// 100 divided by the number of NUMA nodes.
+fn span_score(fit: &Fit) -> i64 {
+    100 / i64::try_from(fit.numa.len().max(1)).unwrap_or(i64::MAX)
 }
 
 /// A weighted mean.

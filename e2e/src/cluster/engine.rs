@@ -163,6 +163,12 @@ impl Engine {
         Ok(buckets)
     }
 
+    /// How often a call was made.
+    pub(crate) fn count(&self, call: &str) -> Result<f64, String> {
+        let buckets = self.buckets(call)?;
+        Ok(buckets.last().map_or(0.0, |(_, count)| *count))
+    }
+
     /// Median and one in a hundred of the time that calls took, by call.
     pub(crate) fn durations(&self) -> Result<BTreeMap<String, (f64, f64)>, String> {
         let mut durations = BTreeMap::new();

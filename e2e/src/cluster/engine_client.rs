@@ -35,6 +35,7 @@ impl EngineClient {
             version,
             scheduler: SCHEDULER,
             reservations: Vec::new(),
+            dialects: None,
         };
         let reply = self.runtime.block_on(self.calls.connect(request));
         reply.map(drop)

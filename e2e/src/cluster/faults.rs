@@ -11,9 +11,10 @@ use super::machines;
 use super::pods::{cpus, pod};
 use super::stage::{Stage, eventually};
 use super::stories::leave;
-use crate::control_plane::{Process, Queries, Scheduler};
-use crate::report::{Report, equal};
+use crate::control_plane::{Process, Scheduler};
+use crate::report::{Report, equal, say};
 
+mod leadership;
 mod objects;
 mod requests;
 
@@ -198,7 +199,6 @@ fn two(stage: &Stage, program: &Path) -> Result<(), String> {
         let scheduler = stage.plane.scheduler(&Scheduler {
             name: NAME,
             engine: Some(engine.socket.clone()),
-            queries: Queries::Unlimited,
             elects: true,
         })?;
         Ok((engine, scheduler))
@@ -206,7 +206,7 @@ fn two(stage: &Stage, program: &Path) -> Result<(), String> {
     let (first, mut leader) = start("elected-first")?;
     create(stage, NAME, "first", PODS_OF_A_NODE)?;
     run_all(stage, PODS_OF_A_NODE)?;
-    let (second, _standby) = start("elected-second")?;
+    let (second, standby) = start("elected-second")?;
     for engine in [&first, &second] {
         let ready = matches!(engine.ask("/readyz"), Ok((200, _)));
         equal("the engine is ready", ready, true)?;
@@ -217,6 +217,10 @@ fn two(stage: &Stage, program: &Path) -> Result<(), String> {
     drop(first);
     create(stage, NAME, "third", PODS_OF_A_NODE / 2)?;
     run_all(stage, 2 * PODS_OF_A_NODE)?;
+    let seconds = leadership::first_decision(&standby.said())?;
+    say(format_args!(
+        "        the first pod was bound {seconds:.2} s after the new leader was elected"
+    ));
     none_rejected(stage)
 }
 
@@ -229,7 +233,6 @@ fn hurried(stage: &Stage, program: &Path) -> Result<(), String> {
     let _scheduler = stage.plane.scheduler(&Scheduler {
         name: NAME,
         engine: Some(engine.socket.clone()),
-        queries: Queries::Unlimited,
         elects: false,
     })?;
     create(stage, NAME, "hurried", 2 * PODS_OF_A_NODE)?;

@@ -74,6 +74,12 @@ impl PlayedNode {
         self
     }
 
+    /// Lets it have so many pods.
+    pub(crate) fn with_most_pods(mut self, count: i64) -> Self {
+        self.allocatable.insert("pods".into(), count.into());
+        self
+    }
+
     /// Gives it devices, as many near each of the NUMA nodes.
     pub(crate) fn with_devices(mut self, resource: &str, near: &[i64], each: u32) -> Self {
         let mut offer = AdvertisedDevices::new();

@@ -14,10 +14,14 @@ const NODES: usize = 160;
 /// Plays the stories.
 pub(crate) fn run(report: &mut Report, stage: &Stage, ours: &str) {
     type Story = fn(&Stage, &str) -> Result<(), String>;
-    let stories: [(&str, Story); 3] = [
+    let stories: [(&str, Story); 4] = [
         (
             "a pod that only one NUMA node lacks CPUs for evicts one pod of lower priority",
             only_numa,
+        ),
+        (
+            "a pod that a PodDisruptionBudget protects is not the one that is evicted",
+            budget,
         ),
         (
             "the place of a nominated pod is not given to a pod of lower priority",
@@ -63,6 +67,42 @@ fn only_numa(stage: &Stage, ours: &str) -> Result<(), String> {
     let pods = stage.pods()?;
     let left = low.iter().filter(|name| pods.contains_key(**name));
     equal("pods of lower priority that are left", left.count(), 1)
+}
+
+/// The same; the pod that started last, which would be evicted otherwise, is protected.
+fn budget(stage: &Stage, ours: &str) -> Result<(), String> {
+    priority(stage, "high", 1000)?;
+    let text = "2 sockets, 8 cores, mem=16Gi";
+    let node = machines::node("budget", text, "single-numa-node", "container")?;
+    stage.kubelets.join(&stage.admin, vec![node])?;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({
+        "metadata": { "name": "protected" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "protected" } } },
+    });
+    stage.admin.expect("POST", path, Some(&budget))?;
+    for name in ["plain", "protected"] {
+        let mut low = pod(name, ours, &[cpus(4)]);
+        low["metadata"]["labels"] = json!({ "app": name });
+        stage.create(&low)?;
+        stage.runs(name)?;
+        // The age of a pod decides, in whole seconds.
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+    }
+    let mut high = pod("high", ours, &[cpus(6)]);
+    high["spec"]["priorityClassName"] = json!("high");
+    stage.create(&high)?;
+    equal("the node", stage.runs("high")?.as_str(), "budget")?;
+    let pods = stage.pods()?;
+    let left: Vec<&str> = pods.keys().map(String::as_str).collect();
+    stage
+        .admin
+        .expect("DELETE", &format!("{path}/protected"), None)?;
+    equal(
+        "pods that are left",
+        left.join(" ").as_str(),
+        "high protected",
+    )
 }
 
 /// While the victim ends slowly, a pod of lower priority that fits where the victim was has to wait.

@@ -1,4 +1,4 @@
-//! A thousand random pods on kubelets of all policies and scopes: none is rejected, and none waits that any kubelet
+//! Three thousand random pods on kubelets of all policies and scopes: none is rejected, and none waits that any kubelet
 //! would let in.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::stage::{Stage, eventually};
 use crate::report::{Report, equal, say};
 
 const SEED: u64 = 20_260_816;
-const WAVES: u64 = 8;
+const WAVES: u64 = 24;
 const PODS_OF_A_WAVE: u64 = 125;
 
 /// Plays the story with the pods of a scheduler.
@@ -20,7 +20,7 @@ pub(crate) fn run(report: &mut Report, stage: &Stage, scheduler: &str) {
     say(format_args!("seed {SEED}"));
     let outcome = waves(stage, scheduler);
     report.check(
-        "cluster: 1,000 random pods, none rejected, none kept waiting that fits",
+        "cluster: 3,000 random pods, none rejected, none kept waiting that fits",
         outcome,
     );
 }
@@ -45,13 +45,7 @@ fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
             running.count(),
             waiting(&pods).len()
         ));
-        // Two of five end, so that what is free is in pieces.
-        for (name, pod) in &pods {
-            if pod["spec"]["nodeName"].is_string() && dice.says(40) {
-                let path = format!("{PODS}/{name}?gracePeriodSeconds=0");
-                stage.admin.expect("DELETE", &path, None)?;
-            }
-        }
+        end_some(stage, &mut dice)?;
         calm(stage)?;
     }
     say(format_args!("        {} pods ran", stage.kubelets.ran()));
@@ -59,6 +53,17 @@ fn waves(stage: &Stage, scheduler: &str) -> Result<(), String> {
     stage.clear()?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     stage.kubelets.leave(&stage.admin, &names)
+}
+
+/// Two of five pods that run end, so that what is free is in pieces.
+pub(super) fn end_some(stage: &Stage, dice: &mut Dice) -> Result<(), String> {
+    for (name, pod) in &stage.pods()? {
+        if pod["spec"]["nodeName"].is_string() && dice.says(40) {
+            let path = format!("{PODS}/{name}?gracePeriodSeconds=0");
+            stage.admin.expect("DELETE", &path, None)?;
+        }
+    }
+    Ok(())
 }
 
 /// The pods that no node was found for.

@@ -6,36 +6,17 @@ use serde_json::{Value, json};
 
 use super::{ControlPlane, Credentials, Process, free_ports, sources, write};
 
+/// The requests per second that a kube-scheduler may send: as many as it can.
+const QUERIES: u32 = 5000;
+
 /// A kube-scheduler for pods that ask for it by name.
 pub(crate) struct Scheduler {
     /// The name that pods ask for.
     pub(crate) name: &'static str,
     /// The socket of the engine that its plugin asks, if it has the plugin.
     pub(crate) engine: Option<PathBuf>,
-    /// How often it may ask the API server.
-    pub(crate) queries: Queries,
     /// Whether several of this name elect a leader.
     pub(crate) elects: bool,
-}
-
-/// How often kube-scheduler may ask the API server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Queries {
-    /// As often as it wants to.
-    #[default]
-    Unlimited,
-    /// Its default request rate: 50 per second, and 100 at once.
-    AsShipped,
-}
-
-impl Queries {
-    /// Per second, and at once.
-    fn limits(self) -> (u32, u32) {
-        match self {
-            Queries::Unlimited => (5000, 5000),
-            Queries::AsShipped => (50, 100),
-        }
-    }
 }
 
 impl ControlPlane {
@@ -62,11 +43,10 @@ impl ControlPlane {
 }
 
 fn configuration(scheduler: &Scheduler, kubeconfig: &Path) -> Value {
-    let (often, at_once) = scheduler.queries.limits();
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": { "kubeconfig": kubeconfig, "qps": often, "burst": at_once },
+        "clientConnection": { "kubeconfig": kubeconfig, "qps": QUERIES, "burst": QUERIES },
         "leaderElection": {
             "leaderElect": scheduler.elects, "resourceName": scheduler.name,
             "leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms",

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pinfold_cluster::MAX_SHAPES;
 use pinfold_core::device::NoPreference;
@@ -31,6 +31,8 @@ const NODES: usize = 5000;
 const CHANGED: usize = 10;
 /// The number of different nodes of each policy; the other nodes are copies.
 const STATES: u64 = 40;
+/// The number of different nodes of a fleet.
+const FEW_STATES: u64 = 300;
 
 pub(super) fn cases() -> Vec<BenchCase> {
     let name = |what: &str| format!("PreFilter with {NODES} mixed nodes, {what}");
@@ -48,6 +50,18 @@ pub(super) fn cases() -> Vec<BenchCase> {
         // More shapes than the cache holds, so that none is cached when its turn comes again.
         let sizes = (0..).take(MAX_SHAPES + 4);
         let pods: Vec<Arc<PodInfo>> = sizes.map(|size| info(&pod("cold", 8, size))).collect();
+        let mut turn = 0;
+        move || {
+            turn = (turn + 1) % pods.len();
+            black_box(cache.pre_filter(&pods[turn], &Weights::default()));
+        }
+    });
+    let few_states = format!("PreFilter of a new shape with {NODES} nodes in {FEW_STATES} states");
+    let few_states = BenchCase::new(Group::Engine, few_states, || {
+        let kinds = ["single-numa-node", "restricted", "best-effort", "none"];
+        let mut cache = in_states(&kinds, FEW_STATES / 4);
+        let sizes = (0..).take(MAX_SHAPES + 4);
+        let pods: Vec<Arc<PodInfo>> = sizes.map(|size| info(&pod("new", 8, size))).collect();
         let mut turn = 0;
         move || {
             turn = (turn + 1) % pods.len();
@@ -84,6 +98,7 @@ pub(super) fn cases() -> Vec<BenchCase> {
     vec![
         warm.within_us(5000.0),
         cold,
+        few_states.within_us(5000.0),
         free.within_us(5000.0),
         reserve.within_us(5000.0),
     ]
@@ -145,11 +160,16 @@ fn plain() -> Cache {
 }
 
 fn filled(kinds: &[&str]) -> Cache {
+    in_states(kinds, STATES)
+}
+
+/// A cache whose nodes are in so many different states of each kind.
+fn in_states(kinds: &[&str], count: u64) -> Cache {
     let now = Instant::now();
     let mut cache = Cache::new(policy());
     let states: Vec<Vec<Value>> = kinds
         .iter()
-        .map(|kind| (0..STATES).map(|seed| report(kind, seed)).collect())
+        .map(|kind| (0..count).map(|seed| report(kind, seed)).collect())
         .collect();
     for at in 0..NODES {
         let name = format!("node-{at:04}");
@@ -160,8 +180,7 @@ fn filled(kinds: &[&str]) -> Cache {
         let (name, report) = parse_report(&object.to_string(), now).expect("a report");
         cache.apply_report(&name, report, now);
     }
-    let later = now + Duration::from_millis(1);
-    cache.replace_pods(Vec::new(), later, later);
+    // Pods are not listed: without a list, those that the reports have are there.
     cache
 }
 

@@ -7,7 +7,6 @@ use pinfold_cluster::volcano::numa_amounts::NumaAmounts;
 use pinfold_cluster::volcano::predicate::{NumaInfo, VolcanoTask, simulate};
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
-use pinfold_core::pod::Pod;
 
 use super::koordinator::BenchMachine;
 use crate::case::{BenchCase, Group};
@@ -69,7 +68,7 @@ fn fits(task: &VolcanoTask, numa: &NumaInfo) -> bool {
 /// The pod of the record.
 pub(super) fn task(policy: &str) -> VolcanoTask {
     VolcanoTask {
-        pod: Pod::clone(&fixture::pod("p", &[("cpu", "8"), ("memory", "16Gi")])),
+        pod: fixture::pod("p", &[("cpu", "8"), ("memory", "16Gi")]),
         policy: Some(policy.to_owned()),
     }
 }

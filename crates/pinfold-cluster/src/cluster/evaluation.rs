@@ -88,6 +88,17 @@ pub struct CachedEvaluation<'a> {
     pub cached_score: &'a Cell<Option<i64>>,
 }
 
+/// What [`Cluster::evaluate_nodes`](super::Cluster::evaluate_nodes) found out about one node.
+#[derive(Clone, Copy, Debug)]
+pub enum BoundedEvaluation<'a> {
+    /// The pod was evaluated on the node, now or before.
+    Evaluated(CachedEvaluation<'a>),
+    /// The budget did not suffice for the node.
+    Postponed,
+    /// The cluster has no such node.
+    UnknownNode,
+}
+
 /// A node that the pod fits, with its score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankedNode<'a> {

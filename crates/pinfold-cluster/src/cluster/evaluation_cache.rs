@@ -60,6 +60,12 @@ impl EvaluationCache {
         entries
     }
 
+    /// The entries of the shape that was used last, to be changed.
+    pub(super) fn latest_mut(&mut self) -> &mut [CacheEntry] {
+        let latest = self.recent.first_mut();
+        latest.map_or(&mut [], |cached| &mut cached.entries)
+    }
+
     /// The entries of the shape that was used last.
     pub(super) fn latest(&self) -> &[CacheEntry] {
         self.recent.first().map_or(&[], |cached| &cached.entries)

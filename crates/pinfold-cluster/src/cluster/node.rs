@@ -202,6 +202,11 @@ impl ClusterNode {
         self.gaps.as_ref().is_some_and(|gaps| gaps.counts_cpus())
     }
 
+    /// Whether the reports of both nodes leave the same open.
+    pub(super) fn has_same_gaps(&self, other: &Self) -> bool {
+        self.gaps == other.gaps
+    }
+
     /// The requests of all pods on the node, and their number under `pods`.
     #[must_use]
     pub fn used(&self) -> &Amounts {

@@ -96,7 +96,7 @@ impl Cluster {
     /// If the pod fits no node or is placed already.
     pub fn place(&mut self, request: &PodRequest) -> Result<Placement, PlaceError> {
         self.check_not_placed(request)?;
-        self.refresh(request, 0..self.slots.len());
+        self.refresh_all(request, 0..self.slots.len());
         let candidates: Vec<NodeName> = self
             .ranked()
             .into_iter()

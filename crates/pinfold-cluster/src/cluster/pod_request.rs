@@ -35,7 +35,7 @@ impl PodRequest {
                 ..PodDemand::default()
             },
             volcano: VolcanoTask {
-                pod: Pod::clone(&pod),
+                pod: pod.clone(),
                 policy: None,
             },
             overhead: ResourceList::new(),
@@ -77,9 +77,8 @@ impl PodRequest {
             ..Pod::clone(&self.pod)
         };
         let mut copy = self.clone();
-        copy.volcano.pod.uid = pod.uid.clone();
-        copy.volcano.pod.name.clone_from(&pod.name);
         copy.pod = Arc::new(pod);
+        copy.volcano.pod = copy.pod.clone();
         copy
     }
 

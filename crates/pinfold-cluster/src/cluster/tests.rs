@@ -25,6 +25,7 @@ use pinfold_core::settings::Settings;
 
 mod properties;
 mod replicas;
+mod twins;
 
 fn cpu(id: u32) -> CpuId {
     CpuId::new(id).expect("a small machine")

@@ -1,5 +1,7 @@
 //! The worked examples of Volcano's design document.
 
+use std::sync::Arc;
+
 use super::hints::{cpu_hints, reserved_cpus};
 use super::numa_amounts::{NumaAmount, NumaAmounts};
 use super::predicate::{Misfit, VolcanoTask};
@@ -153,7 +155,7 @@ fn the_cpus_of_init_containers_are_reused_by_later_containers() {
         )
     };
     let mut task = task("t", "single-numa-node", &["2"]);
-    task.pod.init_containers = vec![container("setup", "3")];
+    Arc::make_mut(&mut task.pod).init_containers = vec![container("setup", "3")];
     let sound = on(&task, Fidelity::Sound);
     assert_eq!(
         sound,
@@ -164,12 +166,12 @@ fn the_cpus_of_init_containers_are_reused_by_later_containers() {
     assert_eq!(exact, Ok(Some(cpus("0-1"))));
 
     // A sidecar keeps its CPUs: the app container gets others.
-    task.pod.init_containers[0].restartable = true;
+    Arc::make_mut(&mut task.pod).init_containers[0].restartable = true;
     let beside = on(&task, Fidelity::Sound);
     assert_eq!(beside, Ok(Some(cpus("0-2,4-5"))));
 
     // An init container that fits no NUMA node rejects the pod.
-    task.pod.init_containers = vec![container("setup", "5")];
+    Arc::make_mut(&mut task.pod).init_containers = vec![container("setup", "5")];
     let rejected = on(&task, Fidelity::Sound);
     let misfit = rejected.expect_err("five CPUs on one node of four");
     assert_eq!(
@@ -196,7 +198,7 @@ fn with_amounts(policy: &str, memory: [u64; 2], gpus: [u64; 2], fidelity: Fideli
 
 fn task_with(policy: &str, cpu: &str, memory: &str, gpus: &str) -> VolcanoTask {
     let mut task = task("t", policy, &[cpu]);
-    let container = &mut task.pod.containers[0];
+    let container = &mut Arc::make_mut(&mut task.pod).containers[0];
     for list in [&mut container.requests, &mut container.limits] {
         list.insert("memory".into(), memory.parse().expect("a quantity"));
         list.insert("example.com/gpu".into(), gpus.parse().expect("a quantity"));
@@ -245,7 +247,7 @@ fn memory_and_devices_are_assigned_once_and_released() {
     let first = task_with("single-numa-node", "1", "1Gi", "1");
     cluster.place(&request(&first)).expect("one GPU is free");
     let mut second = first.clone();
-    second.pod.uid = "u".into();
+    Arc::make_mut(&mut second.pod).uid = "u".into();
     assert!(
         cluster.place(&request(&second)).is_err(),
         "the GPU is taken"
@@ -275,9 +277,10 @@ fn memory_of_an_init_container_is_reused_and_that_of_a_sidecar_is_not() {
         });
         left.map(|left| left.total - left.free)
     };
-    task.pod.init_containers = vec![task.pod.containers[0].clone()];
-    task.pod.init_containers[0].name = "setup".into();
+    let first = task.pod.containers[0].clone();
+    Arc::make_mut(&mut task.pod).init_containers = vec![first];
+    Arc::make_mut(&mut task.pod).init_containers[0].name = "setup".into();
     assert_eq!(memory(&task), [6 * GIB, 0]);
-    task.pod.init_containers[0].restartable = true;
+    Arc::make_mut(&mut task.pod).init_containers[0].restartable = true;
     assert_eq!(memory(&task), [6 * GIB, 6 * GIB]);
 }

@@ -8,6 +8,8 @@
 //! CPUs to the pod, later containers of the pod use those first, and sidecars keep theirs. If memory and devices are
 //! counted per NUMA node, it aligns them with the CPUs.
 
+use std::sync::Arc;
+
 use super::allocate::allocate;
 use super::cpu_detail::CpuDetail;
 use super::hints::{cpu_hints, reserved_cpus, whole_cpus};
@@ -28,7 +30,7 @@ use pinfold_core::quantity::Quantity;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolcanoTask {
     /// The pod.
-    pub pod: Pod,
+    pub pod: Arc<Pod>,
     /// The value of its topology policy annotation, if it has one. Any text is allowed.
     pub policy: Option<String>,
 }

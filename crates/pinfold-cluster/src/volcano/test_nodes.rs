@@ -52,7 +52,7 @@ pub(crate) fn cluster_node(
 }
 
 pub(crate) fn request(task: &VolcanoTask) -> PodRequest {
-    let request = PodRequest::new(Arc::new(task.pod.clone()));
+    let request = PodRequest::new(task.pod.clone());
     match &task.policy {
         Some(policy) => request.with_volcano_policy(policy),
         None => request,
@@ -88,7 +88,7 @@ pub(crate) fn container(name: &str, cpu: &str) -> Container {
 pub(crate) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
     let containers = cpu.iter().enumerate();
     VolcanoTask {
-        pod: Pod {
+        pod: Arc::new(Pod {
             uid: PodUid::from(name),
             name: format!("ns/{name}"),
             init_containers: Vec::new(),
@@ -97,7 +97,7 @@ pub(crate) fn task(name: &str, policy: &str, cpu: &[&str]) -> VolcanoTask {
                 .collect(),
             pod_requests: None,
             pod_limits: None,
-        },
+        }),
         policy: Some(policy.to_owned()),
     }
 }

@@ -6,7 +6,7 @@ use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
 use pinfold_cluster::node_topology::replica::{KnownCpus, Replica, ReplicaError, RulesCache};
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_core::fidelity::Fidelity;
+use pinfold_core::fidelity::{Fidelity, KubeletVersion};
 use pinfold_core::name::PodUid;
 
 use super::{device_totals, known_cpus};
@@ -69,7 +69,8 @@ impl KubeletReport {
     }
 
     /// Rebuilds the kubelet, without pods that are gone. `allocatable` is what the node offers, `used` what the pods
-    /// of the report request together. Kubelets of one kind share their rules on `shelf`.
+    /// of the report request together. `version` decides unless the report says that Pinfold's agent does. Kubelets of
+    /// one kind share their rules on `shelf`.
     ///
     /// # Errors
     /// If it describes no machine or no kubelet.
@@ -78,12 +79,14 @@ impl KubeletReport {
         allocatable: &Amounts,
         used: &Amounts,
         is_gone: impl Fn(&PodUid) -> bool,
+        version: KubeletVersion,
         shelf: &mut RulesCache,
     ) -> Result<Replica, ReplicaError> {
         let totals = device_totals(allocatable, used);
+        let kubelet = Fidelity::of_kubelet(version);
         let Some(state) = &self.state else {
             let cpus = self.cpus.as_ref();
-            return Replica::of(&self.topology, &totals, cpus, Fidelity::Exact, shelf);
+            return Replica::of(&self.topology, &totals, cpus, kubelet, shelf);
         };
         let mut topology = self.topology.clone();
         let held = state.without(&mut topology, is_gone);
@@ -91,7 +94,11 @@ impl KubeletReport {
             held,
             ..known.clone()
         });
-        Replica::of(&topology, &totals, cpus.as_ref(), state.fidelity, shelf)
+        let fidelity = match state.fidelity.is_exact() {
+            true => kubelet,
+            false => state.fidelity,
+        };
+        Replica::of(&topology, &totals, cpus.as_ref(), fidelity, shelf)
     }
 
     /// Rebuilds the kubelet of the same node without any pods. `allocatable` is what the node offers.

@@ -24,6 +24,22 @@ pub fn scheduler_args(document: &Document) -> Result<WithWarnings<KoordinatorArg
     report.finish_some(args)
 }
 
+/// Reads the plugin's arguments themselves, as JSON. `file` is what messages call them.
+///
+/// # Errors
+/// With every error in the arguments, those that Koordinator's plugin ignores included.
+pub fn plugin_args_in_json(file: &str, json: &str) -> Result<KoordinatorArgs, Diagnostics> {
+    let document = Document::of_json("", file, json)?;
+    let mut report = DiagnosticReport::new(file);
+    let args = (document.root().map("the plugin's arguments", &mut report))
+        .map(|args| plugin_args(&args, &mut report));
+    let read = report.finish_some(args)?;
+    match read.warnings.is_empty() {
+        true => Ok(read.value),
+        false => Err(Diagnostics(read.warnings)),
+    }
+}
+
 fn read(document: &Document, report: &mut DiagnosticReport) -> Option<KoordinatorArgs> {
     let args = scheduler_config::plugin_args(document, PLUGIN, report)?;
     Some(match args {

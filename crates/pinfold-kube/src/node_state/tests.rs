@@ -123,6 +123,7 @@ fn a_report_without_removed_pods_equals_the_report_of_a_node_that_released_them(
                     &Default::default(),
                     &Default::default(),
                     |uid| gone.contains(&uid.as_str()),
+                    pinfold_core::fidelity::KubeletVersion::DEFAULT,
                     &mut shelf,
                 )
                 .expect("a kubelet");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pinfold_core::name::{ContainerName, PodUid};
 
-use super::{ObjectMeta, PodObject, mirror, pods_of};
+use super::{ObjectMeta, PodObject, ResizeStatus, mirror, pods_of};
 use crate::api_object::{ApiObject, InvalidObject};
 use crate::diagnostic::DiagnosticReport;
 use crate::manifest::field::FieldRef;
@@ -22,6 +22,8 @@ pub struct ApiPod {
     pub status_phase: StatusPhase,
     /// Names of its containers by the runtime's container ids.
     pub containers: BTreeMap<String, ContainerName>,
+    /// What its containers hold while an in-place resize is in flight.
+    pub resize: ResizeStatus,
 }
 
 /// The uid and the name of a pod. The uid of a mirror pod comes from an annotation, which any user may write: two pods
@@ -92,6 +94,7 @@ impl ApiPod {
             phase: PodPhase::of(&root),
             status_phase: StatusPhase::of(&root),
             containers: containers(&root),
+            resize: ResizeStatus::of(&root),
             resource_version: api.resource_version,
         })
     }

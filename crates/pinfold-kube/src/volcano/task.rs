@@ -1,5 +1,7 @@
 //! A pod as a task of Volcano's scheduler.
 
+use std::sync::Arc;
+
 use pinfold_cluster::volcano::VolcanoDefects;
 use pinfold_cluster::volcano::predicate::VolcanoTask;
 use pinfold_core::fidelity::Fidelity;
@@ -24,7 +26,7 @@ const OLD: [(&str, &str); 2] = [("strict", "restricted"), ("preferred", "best-ef
 pub fn task(pod: &PodObject, fidelity: Fidelity) -> WithWarnings<VolcanoTask> {
     let text = pod.meta.annotations.get(POLICY_ANNOTATION);
     let mut task = VolcanoTask {
-        pod: pod.pod.clone(),
+        pod: Arc::new(pod.pod.clone()),
         policy: text.cloned(),
     };
     let mut warnings = Vec::new();

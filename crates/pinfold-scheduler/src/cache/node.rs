@@ -6,14 +6,15 @@ use std::time::Instant;
 use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::koordinator::node as koordinator_node;
 use pinfold_cluster::volcano::predicate::NumaInfo;
-use pinfold_core::fidelity::Fidelity;
+use pinfold_core::fidelity::{Fidelity, KubeletVersion, UnknownKubelet};
 use pinfold_core::name::{NodeName, PodUid};
 use pinfold_kube::api_object::ApiObject;
 use pinfold_kube::cluster::{DialectName, KubeletReport};
 use pinfold_kube::generation::GENERATION;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
-use pinfold_kube::node::NodeObject;
+use pinfold_kube::node::{self, NodeObject};
 use pinfold_kube::node_resource_topology::{self, NodeResourceTopology};
+use pinfold_kube::pod_fingerprint::{self, FingerprintMethod};
 use pinfold_kube::volcano::{self, Numatopology};
 
 pub use pinfold_kube::api_object::InvalidObject;
@@ -89,6 +90,8 @@ pub struct NodeInfo {
     pub version: String,
     /// The allocatable amounts.
     pub allocatable: Amounts,
+    /// The version of its kubelet, by whose rules the node is evaluated; the error of one whose rules are not known.
+    pub kubelet: Result<KubeletVersion, UnknownKubelet>,
     /// The dialect that the label of the node sets.
     pub dialect_label: Option<ReportedDialect>,
     /// The node for Koordinator's rules, without its report and pods.
@@ -104,6 +107,8 @@ pub struct TopologyReport {
     pub koordinator: Result<koordinator_node::KoordinatorReport, String>,
     /// Whether the report has Koordinator's CPU topology annotation.
     pub lists_cpus: bool,
+    /// The fingerprint of the pods that the report counts, if it has one, and which pods it covers.
+    pub fingerprint: Option<(FingerprintMethod, String)>,
     /// The generation of the node state that the report was made from.
     pub generation: Option<String>,
 }
@@ -137,12 +142,27 @@ pub fn parse_node(json: &str) -> Result<NodeInfo, InvalidObject> {
     let plain = plain.map_err(|found| object.invalid(&found))?;
     Ok(NodeInfo {
         name: node.name(),
+        kubelet: kubelet_version(&object),
         version: object.resource_version,
         allocatable: Amounts::of(&node.allocatable),
         dialect_label: (node.meta.labels.get(DIALECT_LABEL))
             .and_then(|value| ReportedDialect::from_label(value)),
         koordinator: plain.value,
     })
+}
+
+/// The version in `status.nodeInfo`, or the default one if there is none that can be read. A kubelet that is newer than
+/// all known ones is evaluated as the newest of them.
+fn kubelet_version(object: &ApiObject) -> Result<KubeletVersion, UnknownKubelet> {
+    let text = node::kubelet_version(&object.document);
+    match text.map_or(
+        Ok((KubeletVersion::DEFAULT, false)),
+        KubeletVersion::nearest,
+    ) {
+        Ok((version, _)) => Ok(version),
+        Err(UnknownKubelet::TooOld(text)) => Err(UnknownKubelet::TooOld(text)),
+        Err(_) => Ok(KubeletVersion::DEFAULT),
+    }
 }
 
 /// Parses a NodeResourceTopology. The error of an invalid one is kept in [`Observed::parsed`].
@@ -183,6 +203,7 @@ fn report_of(
         lists_cpus: kubelet.lists_cpus(),
         kubelet,
         koordinator,
+        fingerprint: pod_fingerprint::reported(topology),
         generation,
     })
 }

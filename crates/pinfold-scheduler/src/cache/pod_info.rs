@@ -80,14 +80,18 @@ impl PodInfo {
 /// If the object is not a valid pod.
 pub fn parse(json: &str) -> Result<ObservedPod, InvalidObject> {
     let ApiPod {
-        object,
+        mut object,
         resource_version,
         phase,
+        resize,
         ..
     } = ApiPod::parse(json)?;
     let node = object.node_name.as_deref().filter(|name| !name.is_empty());
     let node = node.map(NodeName::from);
     let is_bound = node.is_some();
+    if is_bound {
+        object.pod = resize.apply(&object.pod);
+    }
     Ok(ObservedPod {
         info: Arc::new(info_of(object, resource_version, is_bound)),
         node,

@@ -189,7 +189,12 @@ impl NodeBuilder<'_> {
     /// A node of the kubelet's dialect: a replica of the kubelet's state, from the report.
     fn kubelet(&self, report: &TopologyReport, received: Instant) -> Result<BuiltNode, String> {
         let (cache, node) = (self.cache, self.node);
-        let counted = |pod: &PodEntry| cache.is_counted(pod, report, received, self.now);
+        let version = node.kubelet.as_ref();
+        let version = version
+            .map_err(|error| format!("status.nodeInfo.kubeletVersion of the Node: {error}"))?;
+        let known = cache.fingerprinted(self.record, report);
+        let counted =
+            |pod: &PodEntry| cache.is_counted(pod, report, known.as_ref(), received, self.now);
         let (used, unreported) = self.used(counted);
         let is_deleted = |uid: &PodUid| {
             self.without.contains(uid) || cache.is_deleted_since(uid, self.record, received)
@@ -200,6 +205,7 @@ impl NodeBuilder<'_> {
                 &node.allocatable,
                 &used,
                 is_deleted,
+                *version,
                 &mut cache.rules_cache.borrow_mut(),
             )
             .map_err(|error| format!("the report does not describe a kubelet: {error}"))?;
@@ -256,7 +262,8 @@ impl NodeBuilder<'_> {
         }
         used.set(&PODS.into(), pods);
         Ok(BuiltNode {
-            node: ClusterNode::koordinator(node, cache.args.clone()).with_used(used),
+            node: ClusterNode::koordinator(node, cache.dialect_args.koordinator.clone())
+                .with_used(used),
             unreported,
             headroom: None,
         })

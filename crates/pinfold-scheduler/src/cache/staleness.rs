@@ -5,32 +5,66 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use pinfold_core::name::{NodeName, PodUid};
+use pinfold_kube::pod::StatusPhase;
+use pinfold_kube::pod_fingerprint::fingerprint;
 
 use super::dialect::ReportedDialect;
 use super::node::{NodeEntry, TopologyReport};
 use super::pod_info::PodPhase;
 use super::{Cache, PodEntry, ProblemKind};
 
+/// The most pods that started too late for a report and are looked for by its fingerprint.
+const MAX_LATE_STARTS: usize = 16;
+
 impl Cache {
     /// Whether a report counts a pod.
     ///
-    /// Reports of Pinfold's agent list their pods. Other reports count every pod that started before they were written,
-    /// but the time of writing is a timestamp of another machine. So a pod is taken to be counted if the report arrived
-    /// after the pod was seen started, or if the pod started so long ago that every reporter has updated its report
-    /// since.
+    /// Reports of Pinfold's agent list their pods. The fingerprint of other reports says which of the pods that the cache
+    /// knows they count (`fingerprinted`). Those without one, and those whose fingerprint fits no set of known pods, count
+    /// every pod that started before they were written, but the time of writing is a timestamp of another machine. So a
+    /// pod is taken to be counted if the report arrived after the pod was seen started, or if the pod started so long ago
+    /// that every reporter has updated its report since.
     pub(super) fn is_counted(
         &self,
         pod: &PodEntry,
         report: &TopologyReport,
+        fingerprinted: Option<&BTreeSet<PodUid>>,
         received: Instant,
         now: Instant,
     ) -> bool {
         if let Some(listed) = report.kubelet.lists(pod.info.uid()) {
             return listed;
         }
+        if let Some(counted) = fingerprinted {
+            return counted.contains(pod.info.uid());
+        }
         let counted_after = self.policy.reports.counted_after;
         pod.started.is_some_and(|started| {
             received > started || now.saturating_duration_since(started) >= counted_after
+        })
+    }
+
+    /// The pods of a node that its report counts according to its fingerprint; `None` if that says nothing. Pods that the
+    /// fingerprint does not cover change no amount of the report: it makes no difference whether they are counted.
+    pub(super) fn fingerprinted(
+        &self,
+        record: &NodeEntry,
+        report: &TopologyReport,
+    ) -> Option<BTreeSet<PodUid>> {
+        let (method, wanted) = report.fingerprint.as_ref()?;
+        let pods = record.pods.values().filter_map(|uid| self.pods.get(uid));
+        let mut started: Vec<&PodEntry> = pods.filter(|pod| pod.started.is_some()).collect();
+        // A report counts the pods that had started when it was written: all but those that started last.
+        started.sort_by_key(|pod| (pod.started, pod.bind_order));
+        let fewest = started.len().saturating_sub(MAX_LATE_STARTS);
+        (fewest..=started.len()).rev().find_map(|count| {
+            let counted = started.get(..count)?;
+            let covered = counted
+                .iter()
+                .filter(|pod| method.covers(pod.info.request.pod(), StatusPhase::Running));
+            let names = covered.map(|pod| (pod.info.namespace.as_str(), pod.info.name.as_str()));
+            let fits = fingerprint(names) == *wanted;
+            fits.then(|| counted.iter().map(|pod| pod.info.uid().clone()).collect())
         })
     }
 
@@ -153,6 +187,7 @@ impl Cache {
         };
         let counted_after = self.policy.reports.counted_after;
         report.kubelet.state().is_none()
+            && self.fingerprinted(record, report).is_none()
             && record.pods.values().any(|uid| {
                 let pod = self.pods.get(uid);
                 let started = pod.and_then(|pod| pod.started);

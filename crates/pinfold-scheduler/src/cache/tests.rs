@@ -1,8 +1,10 @@
 //! Tests of the cache with ledgers that act as the kubelets of the nodes.
 
+mod dialects;
 mod headroom;
 mod histories;
 mod node;
+mod reports;
 mod requeue;
 mod reservations;
 mod rules;

@@ -251,6 +251,7 @@ impl Cache {
         let same = record.node.as_ref().is_some_and(|own| {
             own.allocatable == node.allocatable
                 && own.dialect_label == node.dialect_label
+                && own.kubelet == node.kubelet
                 && own.koordinator == node.koordinator
         });
         if record.node.replace(node).is_none() {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_cluster::{Evaluation, Fit, NodeRejection};
+use pinfold_cluster::{
+    BoundedEvaluation, CachedEvaluation, DecisionBudget, Evaluation, Fit, NodeRejection,
+};
 use pinfold_core::name::{NodeName, PodUid};
 
 use super::reason::{self, RejectionClass};
@@ -128,6 +130,18 @@ impl<'a> PodCheck<'a> {
     }
 }
 
+/// A node with its evaluation; why there is none.
+pub(super) fn known<'n, 'e>(
+    record: Option<&'n NodeEntry>,
+    evaluation: BoundedEvaluation<'e>,
+) -> Result<(&'n NodeEntry, CachedEvaluation<'e>), Cause<'e>> {
+    match (record, evaluation) {
+        (Some(record), BoundedEvaluation::Evaluated(cached)) => Ok((record, cached)),
+        (Some(_), BoundedEvaluation::Postponed) => Err(Cause::Report(RejectionClass::Postponed)),
+        _ => Err(Cause::Report(RejectionClass::UnknownNode)),
+    }
+}
+
 impl Cache {
     /// Whether every node takes the pod, because no rule of any node applies to it.
     pub(super) fn passes_everywhere(&self, info: &PodInfo) -> bool {
@@ -136,6 +150,16 @@ impl Cache {
 
     /// The verdicts about nodes, in the order of `names`.
     pub fn filter(&mut self, info: &PodInfo, names: &[&str]) -> Vec<NodeVerdict> {
+        self.filter_within(info, names, &mut { DecisionBudget::UNLIMITED })
+    }
+
+    /// The verdicts about nodes, in the order of `names`, as far as the budget suffices.
+    pub(crate) fn filter_within(
+        &mut self,
+        info: &PodInfo,
+        names: &[&str],
+        budget: &mut DecisionBudget,
+    ) -> Vec<NodeVerdict> {
         if let Some(node) = self.unconfirmed_node(info.uid()) {
             // The pod may be bound to that node already: binding may be retried only there.
             let reason = || NodeVerdict::Rejected(RejectionClass::Pod, reason::maybe_bound(node));
@@ -151,11 +175,12 @@ impl Cache {
         }
         let check = PodCheck::new(self, info);
         let Self { cluster, nodes, .. } = self;
-        let evaluations = cluster.evaluate_nodes(&info.request, names.iter().copied());
+        let evaluations = cluster.evaluate_nodes(&info.request, names.iter().copied(), budget);
         let verdicts = names.iter().zip(evaluations).map(|(name, evaluation)| {
             let record = nodes.get(*name).filter(|record| record.node.is_some());
-            let (Some(record), Some(cached)) = (record, evaluation) else {
-                return Cause::Report(RejectionClass::UnknownNode).into();
+            let (record, cached) = match known(record, evaluation) {
+                Ok(known) => known,
+                Err(cause) => return cause.into(),
             };
             match check.verdict(record, cached.evaluation) {
                 Ok(_) => NodeVerdict::Fits,

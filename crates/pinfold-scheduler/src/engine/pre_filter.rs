@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use pinfold_cluster::{DecisionBudget, FitScore, volcano};
 use pinfold_core::name::NodeName;
 
-use super::filter::{Cause, PodCheck};
+use super::filter::{Cause, PodCheck, known};
 use super::reason::{self, RejectionClass};
 use crate::cache::pod_info::PodInfo;
 use crate::cache::{Cache, NodeNames};
 use crate::weights::Weights;
 
+/// The most decisions about containers in one call: those about a pod of 20 containers on 5,000 nodes in different
+/// states. The lock of the cache is held meanwhile.
+const MAX_DECISIONS: usize = 100_000;
 /// The most reasons of one answer. Further ones of a class share one text.
 const MAX_REASONS: usize = 32;
 
@@ -98,6 +102,8 @@ pub struct PreFilterAnswer {
     pub scores: Vec<u8>,
     /// The other nodes by reason.
     pub rejections: Vec<RejectionGroup>,
+    /// Whether nodes were not evaluated, because the pod has too many containers for all of them in one call.
+    pub postponed: bool,
 }
 
 impl Cache {
@@ -109,6 +115,7 @@ impl Cache {
         let mut fits = NodeBits::new(count);
         let mut groups = RejectionGroups::new(count);
         let mut scores = Vec::new();
+        let mut postponed = false;
         let unconfirmed = self.unconfirmed_node(info.uid()).cloned();
         if let Some(node) = &unconfirmed {
             // The pod may be bound to that node already: binding may be retried only there.
@@ -126,18 +133,30 @@ impl Cache {
             scores = vec![0; count];
         } else {
             let check = PodCheck::new(self, info);
+            let volcano_weight = self.dialect_args.volcano_weight;
             let Self { cluster, nodes, .. } = self;
+            let mut of_volcano = Vec::new();
             let all = names.names.iter().map(NodeName::as_str);
-            let evaluations = cluster.evaluate_nodes(&info.request, all);
+            let mut budget = DecisionBudget::new(MAX_DECISIONS);
+            let evaluations = cluster.evaluate_nodes(&info.request, all, &mut budget);
             for ((at, name), cached) in names.names.iter().enumerate().zip(evaluations) {
                 let record = nodes.get(name).filter(|record| record.node.is_some());
-                let (Some(record), Some(cached)) = (record, cached) else {
-                    groups.add(at, Cause::Report(RejectionClass::UnknownNode));
-                    continue;
+                let (record, cached) = match known(record, cached) {
+                    Ok(known) => known,
+                    Err(cause) => {
+                        postponed |= cause.class() == RejectionClass::Postponed;
+                        groups.add(at, cause);
+                        continue;
+                    }
                 };
                 match check.verdict(record, cached.evaluation) {
                     Err(cause) => groups.add(at, cause),
                     Ok(fit) => {
+                        if let Some(fit) = fit
+                            && let FitScore::NumaNodes(span) = fit.score
+                        {
+                            of_volcano.push((scores.len(), cached.node, fit, span));
+                        }
                         let score = || weights.score(&info.request, cached.node, fit);
                         let score = cached.cached_score.get().unwrap_or_else(score);
                         cached.cached_score.set(Some(score));
@@ -146,11 +165,26 @@ impl Cache {
                     }
                 }
             }
+            // Volcano scores its nodes relative to each other.
+            let spans: Vec<usize> = of_volcano.iter().map(|(.., span)| *span).collect();
+            for ((at, node, fit, _), own) in of_volcano
+                .into_iter()
+                .zip(volcano::score::scores(&spans, 1))
+            {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "a whole number from 0 to 100"
+                )]
+                let own = own as i64;
+                let score = weights.volcano_score(&info.request, node, fit, own, volcano_weight);
+                scores[at] = u8::try_from(score.clamp(0, 100)).unwrap_or(0);
+            }
         }
         PreFilterAnswer {
             fitting: FittingNodes { names, fits },
             scores,
             rejections: groups.groups,
+            postponed,
         }
     }
 }

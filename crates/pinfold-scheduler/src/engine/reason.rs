@@ -28,6 +28,8 @@ pub enum RejectionClass {
     InvalidReport,
     /// The node has no report.
     NoReport,
+    /// The node was not evaluated: the pod has too many containers for all nodes in one call.
+    Postponed,
     /// The node is not in the cache.
     UnknownNode,
     /// Koordinator's rules reject the pod.
@@ -55,6 +57,7 @@ impl RejectionClass {
             RejectionClass::NoHeadroom => "no-headroom",
             RejectionClass::InvalidReport => "invalid-report",
             RejectionClass::NoReport => "no-report",
+            RejectionClass::Postponed => "postponed",
             RejectionClass::UnknownNode => "unknown-node",
             RejectionClass::Koordinator => "koordinator",
             RejectionClass::Volcano => "volcano",
@@ -85,7 +88,7 @@ impl RejectionClass {
             | RejectionClass::Numa
             | RejectionClass::Koordinator
             | RejectionClass::Volcano => RejectionKind::Resolvable,
-            RejectionClass::NoHeadroom => RejectionKind::Temporary,
+            RejectionClass::NoHeadroom | RejectionClass::Postponed => RejectionKind::Temporary,
             RejectionClass::IncompleteReport
             | RejectionClass::StaleReport
             | RejectionClass::InvalidReport
@@ -105,6 +108,9 @@ impl RejectionClass {
             }
             RejectionClass::InvalidReport => "node(s) whose NUMA report is invalid",
             RejectionClass::NoReport => "node(s) without a NUMA report",
+            RejectionClass::Postponed => {
+                "node(s) that will be evaluated later: the pod has too many containers for all at once"
+            }
             RejectionClass::UnknownNode => "node(s) that the engine does not know yet",
             other => further(other),
         }

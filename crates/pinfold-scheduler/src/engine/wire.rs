@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// The protocol version. Any change of a message that an older peer would misunderstand increases it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 kubelet_api::service! {
     /// The calls of the plugin.
@@ -61,6 +61,20 @@ pub struct ConnectRequest {
     /// All its reservations.
     #[prost(message, repeated, tag = "3")]
     pub reservations: Vec<WireReservation>,
+    /// The arguments of other schedulers' plugins.
+    #[prost(message, optional, tag = "4")]
+    pub dialects: Option<WireDialectArgs>,
+}
+
+/// The arguments of other schedulers' plugins.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct WireDialectArgs {
+    /// Those of Koordinator's plugin NodeNUMAResource, as JSON; empty for its defaults.
+    #[prost(bytes = "vec", tag = "1")]
+    pub koordinator: Vec<u8>,
+    /// The weight of Volcano's plugin numa-aware; 0 for its default.
+    #[prost(uint32, tag = "2")]
+    pub volcano_weight: u32,
 }
 
 /// The session was started.

@@ -232,6 +232,7 @@ impl FakeScheduler {
             version: VERSION,
             scheduler: self.number,
             reservations: reserved.collect(),
+            dialects: None,
         };
         eventually("the session starts", || {
             let reply = self.calls.connect(request.clone());

@@ -25,6 +25,7 @@ fn calls_need_a_session_of_the_same_version_and_the_latest_one_is_served() {
         version: VERSION + 1,
         scheduler: 1,
         reservations: Vec::new(),
+        dialects: None,
     };
     let newer = first.runtime.block_on(first.calls.connect(request));
     let message = newer.unwrap_err().message().to_owned();

@@ -21,6 +21,7 @@ use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, ReportAnnotations};
 use pinfold_kube::node_resource_topology;
 use pinfold_kube::node_state::{NODE_STATE, PublishedNodeState};
+use pinfold_kube::pod_fingerprint;
 use serde_json::{Value, json};
 
 use crate::cache::node::{NodeInfo, Observed, TopologyReport, parse_node, parse_report};
@@ -191,6 +192,27 @@ impl TestNode {
     pub(crate) fn report_without_pods(&self, now: Instant) -> (NodeName, Observed<TopologyReport>) {
         let mut report = self.report_json();
         report["metadata"]["annotations"] = json!({});
+        report["metadata"]["resourceVersion"] = format!("{:x}", hash(&report.to_string())).into();
+        parse_report(&report.to_string(), now).expect("a report")
+    }
+
+    /// The report of another reporter, which does not list pods but has the fingerprint of these.
+    pub(crate) fn report_with_fingerprint(
+        &self,
+        pods: &[&str],
+        now: Instant,
+    ) -> (NodeName, Observed<TopologyReport>) {
+        let mut report = self.report_json();
+        report["metadata"]["annotations"] = json!({});
+        let pods = pods.iter().map(|pod| ("default", *pod));
+        let own = json!({ "name": pod_fingerprint::ATTRIBUTE, "value": pod_fingerprint::fingerprint(pods) });
+        let attributes = report["attributes"].as_array_mut().expect("a list");
+        attributes.retain(|own| {
+            !own["name"]
+                .as_str()
+                .is_some_and(|name| name.contains("Fingerprint"))
+        });
+        attributes.push(own);
         report["metadata"]["resourceVersion"] = format!("{:x}", hash(&report.to_string())).into();
         parse_report(&report.to_string(), now).expect("a report")
     }

@@ -33,7 +33,7 @@ fn full(now: Instant) -> (Cache, Arc<PodInfo>, Arc<PodInfo>) {
 fn evaluate(rejected: &RejectedPods, cache: &mut Cache, info: &Arc<PodInfo>, at: Instant) -> usize {
     let answer = cache.pre_filter(info, &Weights::default());
     let fits = answer.fitting.fits.count();
-    rejected.add(info.clone(), answer.fitting, at);
+    rejected.add(info.clone(), answer.fitting, answer.postponed, at);
     fits
 }
 
@@ -113,9 +113,72 @@ fn a_node_that_changes_while_it_rejects_a_pod_is_checked_again() {
     cache.release(other.uid(), now);
     let changed = cache.take_changed();
     assert_eq!(rejected.requeues(&mut cache, changed, now).len(), 0);
-    rejected.add(pending.clone(), answer.fitting, now);
+    rejected.add(pending.clone(), answer.fitting, false, now);
     let requeues = rejected.requeues(&mut cache, Vec::new(), now + seconds(1));
     assert_eq!(requeues.len(), 1);
+}
+
+/// A Guaranteed pod of so many containers. In sum they request more than any node of these tests has.
+fn many_containers(uid: &str, count: usize) -> Arc<PodInfo> {
+    let mut pod = super::pod_json(uid, 1, "1Mi", None, "Pending");
+    let amounts = serde_json::json!({ "cpu": "100m", "memory": "1Ki" });
+    let containers = (0..count).map(|number| {
+        serde_json::json!({ "name": format!("c{number}"), "image": "i",
+            "resources": { "requests": amounts, "limits": amounts } })
+    });
+    pod["spec"]["containers"] = containers.collect();
+    pod_info::parse(&pod.to_string()).expect("a pod").info
+}
+
+#[test]
+fn a_pod_with_too_many_containers_for_all_nodes_is_evaluated_in_parts_and_retried_once_a_second() {
+    let now = Instant::now();
+    let name = |number: usize| format!("n{number:03}");
+    let nodes: Vec<TestNode> = (0..120)
+        .map(|number| TestNode::new(&name(number), "single-numa-node", "container"))
+        .collect();
+    let mut cache = cache(&nodes.iter().collect::<Vec<_>>(), now);
+    // No two nodes are in the same state.
+    for number in 0..120 {
+        let node = name(number);
+        let mut pod = super::pod_json(&format!("on-{node}"), 1, "1Mi", Some(&node), "Running");
+        let amounts = serde_json::json!({ "cpu": "1m", "memory": format!("{}Ki", number + 1) });
+        pod["spec"]["containers"][0]["resources"] = serde_json::json!({ "requests": amounts });
+        cache.apply_pod(pod_info::parse(&pod.to_string()).expect("a pod"), now);
+    }
+    cache.take_changed();
+    let rejected = RejectedPods::default();
+    let postponed = |cache: &mut Cache, info: &Arc<PodInfo>| {
+        let answer = cache.pre_filter(info, &Weights::default());
+        rejected.add(info.clone(), answer.fitting, answer.postponed, now);
+        let groups = answer.rejections.iter();
+        let of_class = groups.filter(|group| group.class == RejectionClass::Postponed);
+        of_class.map(|group| group.nodes.count()).sum::<usize>()
+    };
+    assert_eq!(postponed(&mut cache, &many_containers("big", 1000)), 20);
+    let next = many_containers("next", 1000);
+    assert_eq!(
+        postponed(&mut cache, &next),
+        0,
+        "the first part is remembered"
+    );
+    for number in 0..5 {
+        let info = many_containers(&format!("big-{number}"), 900 + number);
+        assert!(postponed(&mut cache, &info) > 0, "{number}");
+    }
+    let mut requeued = Vec::new();
+    for tenth in 0..30 {
+        let at = now + Duration::from_millis(tenth * 100);
+        let pods = rejected.requeues(&mut cache, Vec::new(), at);
+        assert!(pods.len() <= 1, "{pods:?}");
+        requeued.extend(pods);
+    }
+    let requeued: Vec<&str> = requeued.iter().map(PodUid::as_str).collect();
+    assert_eq!(
+        requeued,
+        ["big", "big-0", "big-1"],
+        "one a second, the oldest first"
+    );
 }
 
 #[test]

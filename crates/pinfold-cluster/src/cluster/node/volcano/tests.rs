@@ -87,7 +87,9 @@ fn a_pod_without_a_policy_passes_unless_the_node_has_one() {
             "the plugin scores only tasks with a policy"
         );
     }
-    plain.pod.containers[0].limits.clear();
+    std::sync::Arc::make_mut(&mut plain.pod).containers[0]
+        .limits
+        .clear();
     let burstable = one_node("", Fidelity::Sound).evaluate(&request(&plain), &"n0".into());
     assert_eq!(burstable, Evaluation::FitsInTotal);
 }
