@@ -65,8 +65,8 @@ impl Suppression {
     ) -> CpuSet {
         let allowed = allowed(topology, threshold, load.used_by_others);
         let most = (topology.all().len() * GROWTH_PERCENT).div_ceil(100);
-        let count = match &self.cpus {
-            None => allowed,
+        let (count, may_grow) = match &self.cpus {
+            None => (allowed, true),
             Some(cpus) => {
                 let has = cpus.common_len(load.pool);
                 let core = smallest_core(topology, &(load.pool - cpus));
@@ -76,12 +76,12 @@ impl Suppression {
                     false => 0,
                 };
                 match has_room && self.rounds_with_room >= ROUNDS_BEFORE_GROWTH {
-                    true => allowed.min(has + most.max(core.unwrap_or(0))),
-                    false => allowed.min(has),
+                    true => (allowed.min(has + most.max(core.unwrap_or(0))), true),
+                    false => (allowed.min(has), false),
                 }
             }
         };
-        let cpus = choose(topology, self.cpus.as_ref(), load, count);
+        let cpus = choose(topology, self.cpus.as_ref(), load, count, may_grow);
         self.cpus = Some(cpus.clone());
         cpus
     }
@@ -103,12 +103,14 @@ fn smallest_core(topology: &KoordinatorTopology, cpus: &CpuSet) -> Option<usize>
     sizes.filter(|size| *size > 0).min()
 }
 
-/// Whole cores of the pool with `count` CPUs at most, but one core at least.
+/// Whole cores of the pool with `count` CPUs at most, but one core at least. Unless it `may_grow`, only cores of the last
+/// round, if the pool still has one.
 fn choose(
     topology: &KoordinatorTopology,
     last: Option<&CpuSet>,
     load: &SuppressionLoad<'_>,
     count: usize,
+    may_grow: bool,
 ) -> CpuSet {
     let mut cores: Vec<Core> = Vec::new();
     for core in &topology.cores {
@@ -127,6 +129,9 @@ fn choose(
                 cpus,
             });
         }
+    }
+    if !may_grow && cores.iter().any(|core| core.is_kept) {
+        cores.retain(|core| core.is_kept);
     }
     // The order of cores decides between equal ones: the sort is stable.
     cores.sort_by_key(|core| (!core.is_kept, core.is_lent, core.load));

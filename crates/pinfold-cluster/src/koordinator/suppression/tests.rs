@@ -107,6 +107,24 @@ fn cpus_that_leave_the_pool_are_given_up_at_once() {
     assert_eq!(scene.round(100, 8_000), "");
 }
 
+#[test]
+fn fewer_cpus_are_some_of_those_before_though_another_smaller_core_would_fit() {
+    let mut scene = Scene::new();
+    // The pool has one CPU of some cores and two of others.
+    scene.pool = set("0,2-5,8,11-12,14");
+    scene.lent = set("2-3,8,11");
+    let mut before = set(&scene.round(48, 1681));
+    let mut shrunk = 0;
+    for (threshold, used) in [(45, 0), (38, 0), (50, 0), (106, 9961)] {
+        let after = set(&scene.round(threshold, used));
+        let fewer = after.len() < before.len();
+        assert!(!fewer || after.is_subset(&before), "{after} of {before}");
+        shrunk += usize::from(fewer);
+        before = after;
+    }
+    assert!(shrunk > 0);
+}
+
 proptest! {
     #[test]
     fn whatever_the_load_the_cpus_are_within_the_pool_and_the_share_and_return_when_it_ends(
