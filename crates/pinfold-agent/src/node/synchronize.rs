@@ -13,7 +13,8 @@ use pinfold_kube::pod::PodObject;
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::pod_end::identity;
 use super::{
-    AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, standalone_uid,
+    AdmitError, DevicePreference, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update,
+    standalone_uid,
 };
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
@@ -344,6 +345,12 @@ impl ManagedNode {
                 }
                 // The runtime may have lost earlier updates: the allowance is sent again.
                 container.sent_allowance = None;
+                let sandbox = self.sandboxes.get(&container.sandbox);
+                let class = sandbox.and_then(Sandbox::qos_by_cgroup);
+                container.found_allowance = match self.rulebook {
+                    Rulebook::Kubelet => container.listed_allowance(class),
+                    Rulebook::Koordinator(_) => None,
+                };
                 container
             }
             Err(AdmitError::Journal(JournaledLedgerError::Journal(_))) => {

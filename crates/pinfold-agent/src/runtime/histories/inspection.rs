@@ -54,9 +54,19 @@ impl PlayedNode {
             .unwrap_or_default()
     }
 
+    /// Whether the CPU manager policy is `static`.
+    pub(super) fn has_cpu_manager(&self) -> bool {
+        self.with_node(|node| node.journaled().ledger().rules().has_exclusive_cpus())
+            .unwrap_or(true)
+    }
+
+    /// The CPUs of containers without exclusive ones. Without a CPU manager these are all CPUs.
     pub(super) fn shared_pool(&self) -> CpuSet {
         let shared = self.with_node(|node| {
             let ledger = node.journaled().ledger();
+            if !ledger.rules().has_exclusive_cpus() {
+                return ledger.rules().machine().online().clone();
+            }
             match ledger.state().cpus().shared() {
                 shared if shared.is_empty() => ledger.rules().reserved_cpus(),
                 shared => shared.clone(),

@@ -251,3 +251,72 @@ fn pods_keep_their_cpus_if_cpus_come_back_online_or_the_machine_boots_with_other
         holds(Containerd, true, &steps.concat());
     }
 }
+
+#[test]
+fn without_a_cpu_manager_containers_get_all_cpus_and_their_quota_back_whenever_the_agent_learns_of_it()
+ {
+    for restart in [&[][..], &[Kill, StartAgent]] {
+        let steps = [
+            &container(0)[..],
+            &container(2)[1..],
+            &[Kill, Rules(4), StartAgent],
+            restart,
+            &[Resize(0, 0), Shrink(2, 0)],
+            &[Rules(0)],
+            restart,
+            &container(1)[1..],
+        ];
+        for runtime in [Containerd, CriO] {
+            holds(runtime, true, &steps.concat());
+            holds(runtime, false, &steps.concat());
+        }
+    }
+}
+
+#[test]
+fn a_resize_is_rejected_or_applied() {
+    let steps = [
+        &container(0)[..],
+        &container(2)[1..],
+        &[Resize(0, 0), Shrink(0, 0), Resize(2, 0), Shrink(2, 0)],
+        &[Rules(4), Resize(0, 0), Shrink(0, 0), Resize(2, 0)],
+    ];
+    holds(Containerd, true, &steps.concat());
+    holds(CriO, false, &steps.concat());
+}
+
+#[test]
+fn a_container_of_a_sandbox_that_the_agent_never_saw_is_admitted_with_its_pod() {
+    for api_server in [false, true] {
+        let steps = [
+            WatchAll,
+            RunUnseen(0),
+            Create(0, 0),
+            Created(0, 0),
+            Start(0, 0),
+        ];
+        holds(CriO, api_server, &steps);
+        let steps = [
+            &steps[..],
+            &container(1)[1..],
+            &[Complete(0), RemoveSandbox(0)],
+        ]
+        .concat();
+        holds(Containerd, api_server, &steps);
+    }
+}
+
+#[test]
+fn a_pod_that_the_api_server_deletes_while_it_runs_keeps_its_cpus_until_it_stops() {
+    for restart in [&[][..], &[Kill, StartAgent], &[RestartRuntime]] {
+        let steps = [
+            &container(0)[..],
+            &[Vanish(0), WatchAll, Check],
+            restart,
+            &container(1)[1..],
+            &[Delete(0), WatchAll, Check],
+        ];
+        holds(Containerd, true, &steps.concat());
+        holds(CriO, true, &steps.concat());
+    }
+}
