@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -413,10 +413,14 @@ impl PlayedNode {
             Step::KillWhileWriting => {
                 self.kill();
                 let journal = self.folder.path().join("agent").join(FILE);
-                let file = OpenOptions::new().append(true).open(journal);
-                file.expect("a journal")
-                    .write_all(b"0badc0de {\"entry\":{")
-                    .expect("written");
+                let written = std::fs::read(&journal).expect("a journal");
+                // Blank lines after it are preallocated space.
+                let last = written.iter().rposition(|&byte| byte != b'\n');
+                let end = last.map_or(0, |last| last + 2);
+                let file = OpenOptions::new().write(true).open(journal);
+                let torn = file.expect("a journal");
+                let torn = torn.write_all_at(b"0badc0de {\"entry\":{", end as u64);
+                torn.expect("written");
             }
             Step::Check => {
                 self.check();
