@@ -10,7 +10,7 @@ use super::read::{EntryReader, JournalState, Replayed};
 use super::{FILE, Journal, JournalError, JournalLimits, LineSpan, file, line, read};
 
 /// The most bytes of entries that are read at once.
-const PAGE_BYTES: u64 = 1 << 20;
+const PAGE_BYTES: u64 = 256 << 10;
 
 pub(super) fn open(
     folder: &Path,
@@ -161,7 +161,7 @@ impl Journal {
     }
 
     /// At most `limit` entries after the one with this number, to be read later: the journal may be written meanwhile.
-    /// They have at most 1 MiB together, or are a single one, so that reading them needs bounded memory.
+    /// They have at most 256 KiB together, or are a single one, so that reading them needs bounded memory.
     ///
     /// # Errors
     /// If the file cannot be opened once more.

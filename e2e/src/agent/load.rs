@@ -49,6 +49,8 @@ pub(crate) struct Measured {
     /// Of decisions about others who came one after the other while all were there.
     pub(crate) calm: Latency,
     pub(crate) used: Used,
+    /// The machine's load averages over one minute before and after. More than its CPUs: others slowed the agent down.
+    pub(crate) load: (String, String),
     /// The share of a CPU that the agent used while all were there and nothing happened, in percent.
     pub(crate) at_rest: f64,
 }
@@ -117,11 +119,14 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         "## The node agent\n\n`make bench-agent` (`SOAK=seconds` for a shorter soak): `pinfold-agent` (release build) with \
          containerd and runc on one machine with 2 CPUs, which they share with what they run. {} containers come at once \
          through {CLIENTS} clients and all move to other CPUs twice; while they are there as many others come and go one \
-         after the other; then all go, and pods come and go for {} s, {pods} of them.\n\nHow long decisions took, journal \
+         after the other; then all go, and pods come and go for {} s, {pods} of them. The machine's load average was {} before \
+         and {} after the first part.\n\nHow long decisions took, journal \
          included, by the agent's own histogram (the bounds of its buckets):\n\n| decisions | number | median | 99 of 100 \
          |\n|---|--:|--:|--:|\n{}{}\n{}\n| | with {} containers | soak, after a third | soak, at its end |\n|---|--:|--:|--:|\n{}",
         storm.containers,
         options.soak,
+        storm.load.0,
+        storm.load.1,
         took("while they come at once", &storm.stormy),
         took("while they are there", &storm.calm),
         goals(&storm, &full),
@@ -173,6 +178,7 @@ pub(crate) fn summary(measured: &Measured) -> String {
         calm,
         used,
         at_rest,
+        load: _,
     } = measured;
     format!(
         "{containers} containers in {seconds:.1} s: decisions about them {}, about visitors {}; \
@@ -202,6 +208,7 @@ fn shown(latency: &Latency) -> String {
 /// Then nothing happens for a while, in which the agent checks control groups as often as it does by default.
 pub(crate) fn storm(stage: &mut Stage, count: u32, rest: Duration) -> Result<Measured, String> {
     let begin = Instant::now();
+    let before = load_average()?;
     let folder = stage.fresh();
     let mut setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
     if !rest.is_zero() {
@@ -244,8 +251,14 @@ pub(crate) fn storm(stage: &mut Stage, count: u32, rest: Duration) -> Result<Mea
         stormy: stormy?,
         calm: outcome?,
         used: used?,
+        load: (before, load_average()?),
         at_rest: at_rest?,
     })
+}
+
+fn load_average() -> Result<String, String> {
+    let text = fs::read_to_string("/proc/loadavg").map_err(|error| error.to_string())?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
 }
 
 /// The share of a CPU that a process uses in this time, in percent.
