@@ -355,12 +355,27 @@ impl JournaledLedger {
             joined.release(container)?;
             records.remove(container);
         }
+        // A container that runs gets no devices any more.
+        let pool = self.ledger.state().pool();
+        let requests = |resource: &ResourceName| {
+            let mut containers = pod.all_containers();
+            containers.any(|one| one.limits.contains_key(resource))
+        };
+        let requested = pool.resources().filter(|resource| requests(resource));
+        let requested: Vec<ResourceName> = requested.cloned().collect();
+        for resource in &requested {
+            joined.set_devices(resource.clone(), None);
+        }
         let admitted = match cpus.is_empty() {
             true => joined
                 .admit(pod, &mut NoPreference)
                 .map_err(GrantError::from),
             false => joined.admit_with_cpus(pod, &cpus, &mut NoPreference),
         };
+        for resource in requested {
+            let devices = pool.devices(&resource).cloned();
+            joined.set_devices(resource, devices);
+        }
         let is_admitted = admitted.is_ok_and(|admission| admission.decision.is_admitted());
         let after = joined.state().cpus();
         let keeps =

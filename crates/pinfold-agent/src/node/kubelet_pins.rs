@@ -9,7 +9,7 @@ use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_journal::{PodOrigin, Timestamp};
 
-use super::managed_container::{ManagedContainer, Sandbox};
+use super::managed_container::{ManagedContainer, RuntimeResources, Sandbox};
 use super::pod_end::identity;
 use super::{ManagedNode, SyncChange, pod_record};
 use crate::journaled_ledger::JournaledLedgerError;
@@ -167,7 +167,12 @@ impl ManagedNode {
     }
 
     /// Whether the kubelet pinned a container that runs since before the agent took the node over: its CPUs are not changed.
+    /// A container that a kubelet without CPU manager made, while the agent was down, has no CPUs of its own.
     pub(super) fn is_kubelet_pinned(&self, container: &ManagedContainer) -> bool {
+        let resources = &container.resources;
+        if resources.cpus.is_empty() && *resources != RuntimeResources::default() {
+            return false;
+        }
         let assigned = self.pins.pods.get(&container.pod);
         let is_awaited = self.awaiting_specs.contains(&container.sandbox)
             && assigned.is_some_and(|assigned| assigned.contains_key(&container.name));

@@ -30,6 +30,8 @@ pub(super) struct Before {
     /// CPUs of the running containers that the kubelet pinned.
     pinned: BTreeMap<String, CpuSet>,
     is_pinning: bool,
+    /// Whether releases may be pending because the disk was full.
+    pending: bool,
 }
 
 impl Before {
@@ -44,6 +46,7 @@ impl Before {
             active: node.held_by_active(),
             pinned: node.pinned_by_kubelet(),
             is_pinning: node.is_pinning(),
+            pending: node.pending,
         }
     }
 }
@@ -124,7 +127,8 @@ pub(super) fn check(
     let active = node.held_by_active();
     for (uid, cpus) in &before.active {
         let now = active.get(uid);
-        let is_removed = matches!(step, Step::RemoveSandbox(_));
+        let is_removed =
+            matches!(step, Step::RemoveSandbox(_)) || before.pending && !node.has_sandbox_of(uid);
         // After the takeover the ledger has the kubelet's CPUs instead of those that the agent chose before.
         let is_corrected = now.is_some_and(|now| *now == node.kubelet_cpus(uid));
         let may_move = is_removed || is_corrected || may_move(cpus);

@@ -66,7 +66,7 @@ pub(super) struct PlayedSandbox {
 /// A pod of the played kubelet. A new pod takes its place when it ended.
 pub(super) struct PlayedPod {
     pub(super) uid: String,
-    sandboxes: Vec<PlayedSandbox>,
+    pub(super) sandboxes: Vec<PlayedSandbox>,
     pub(super) ended: bool,
 }
 

@@ -320,3 +320,48 @@ fn a_pod_that_the_api_server_deletes_while_it_runs_keeps_its_cpus_until_it_stops
         holds(CriO, true, &steps.concat());
     }
 }
+
+#[test]
+fn a_running_container_gets_no_device_when_the_spec_of_its_pod_arrives() {
+    let steps = [
+        &container(3)[1..],
+        &[WatchAll, Check],
+        &[Kill, StartAgent, WatchAll, Check],
+    ];
+    holds(Containerd, true, &steps.concat());
+    holds(CriO, true, &steps.concat());
+}
+
+#[test]
+fn a_container_of_a_pinned_pod_that_starts_while_the_agent_is_down_gets_the_kubelets_cpus() {
+    let steps = [
+        Run(5),
+        TakeOver,
+        Kill,
+        Create(5, 0),
+        Created(5, 0),
+        Start(5, 0),
+        StartAgent,
+        WatchAll,
+        Check,
+        RestartRuntime,
+        TakeOver,
+        RestartRuntime,
+    ];
+    takeover_holds(&steps);
+}
+
+#[test]
+fn a_pod_whose_sandbox_is_removed_on_a_full_disk_is_released_when_there_is_space() {
+    let steps = [
+        Watch,
+        Run(3),
+        PauseDies(3),
+        Disk(true),
+        RemoveSandbox(3),
+        Disk(false),
+        Check,
+        Run(3),
+    ];
+    holds(Containerd, true, &steps);
+}
