@@ -169,7 +169,7 @@ fn resize(pod: &mut Pod, name: &ContainerName, wanted: &RuntimeResources) -> boo
         if let (Some(own), Some(amount)) = (list.get_mut(&resource), amount)
             && own.milli_value() != amount.milli_value()
         {
-            *own = amount.clone();
+            *own = *amount;
         }
     };
     for resource in ["cpu", "memory"] {

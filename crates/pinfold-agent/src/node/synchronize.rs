@@ -172,8 +172,10 @@ impl ManagedNode {
         let (pinned, others): (Vec<_>, Vec<_>) =
             running.partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
         let uids = pinned.iter().map(|(sandbox, _)| sandbox.uid.clone());
+        let uids: BTreeSet<PodUid> = uids.collect();
+        self.keep_kubelet_cpus_without_sandbox(&uids, now, &mut changes);
         // What cannot be journaled is retried for each pod.
-        let _ = self.clear_kubelet_cpus(&uids.collect(), now);
+        let _ = self.clear_kubelet_cpus(&uids, now);
         for (sandbox, spec) in pinned.into_iter().chain(others) {
             let spec = spec.as_deref();
             if rejected_before.contains(&sandbox.id) && !self.has_pod(&sandbox.uid) {
@@ -278,6 +280,12 @@ impl ManagedNode {
     /// Admits running pods whose spec, or space on the disk, was missing until now. Returns whether there were any.
     pub(super) fn admit_awaiting(&mut self, now: Timestamp) -> bool {
         let mut any = false;
+        let running = self.sandboxes.values().map(|sandbox| sandbox.uid.clone());
+        let running: BTreeSet<PodUid> = running.collect();
+        let mut changes = Vec::new();
+        self.keep_kubelet_cpus_without_sandbox(&running, now, &mut changes);
+        any |= !changes.is_empty();
+        self.late_changes.append(&mut changes);
         for id in std::mem::take(&mut self.awaiting_specs) {
             let Some(sandbox) = self.sandboxes.get(&id).cloned() else {
                 continue;

@@ -193,8 +193,8 @@ fn instructions(dimension: Dimension, times: usize) -> f64 {
     let collected = text
         .lines()
         .filter_map(|line| line.split_once("Collected :"));
-    let counts = collected.filter_map(|(_, count)| count.trim().parse().ok());
-    let count = counts.last().filter(|count| *count > 0.0);
+    let mut counts = collected.filter_map(|(_, count)| count.trim().parse().ok());
+    let count = counts.next_back().filter(|count| *count > 0.0);
     count.unwrap_or_else(|| panic!("valgrind counted nothing: {text}"))
 }
 

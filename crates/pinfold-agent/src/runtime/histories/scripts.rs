@@ -365,3 +365,47 @@ fn a_pod_whose_sandbox_is_removed_on_a_full_disk_is_released_when_there_is_space
     ];
     holds(Containerd, true, &steps);
 }
+
+#[test]
+fn pods_whose_sandbox_is_made_anew_during_the_takeover_keep_the_kubelets_cpus() {
+    let histories: [&[Step]; 3] = [
+        &[
+            WatchAll,
+            Run(1),
+            Run(4),
+            Disk(true),
+            TakeOver,
+            PauseDies(1),
+            Disk(false),
+            WatchAll,
+            Check,
+            Run(1),
+        ],
+        &[
+            Run(4),
+            PauseDies(4),
+            TakeOver,
+            WatchAll,
+            Run(4),
+            Run(5),
+            RestartRuntime,
+            Kill,
+            StartAgent,
+        ],
+        &[
+            WatchAll,
+            Run(4),
+            Run(5),
+            Disk(true),
+            TakeOver,
+            PauseDies(4),
+            Disk(false),
+            Check,
+            Run(4),
+            Create(4, 0),
+            Created(4, 0),
+            Start(4, 0),
+        ],
+    ];
+    histories.into_iter().for_each(takeover_holds);
+}
