@@ -279,6 +279,15 @@ impl ManagedNode {
 
     /// Admits running pods whose spec, or space on the disk, was missing until now. Returns whether there were any.
     pub(super) fn admit_awaiting(&mut self, now: Timestamp) -> bool {
+        let mut any = self.admit_awaiting_once(now);
+        // A pod that gets the kubelet's CPUs may have released others, which are admitted again at once.
+        if any && !self.awaiting_specs.is_empty() {
+            any |= self.admit_awaiting_once(now);
+        }
+        any
+    }
+
+    fn admit_awaiting_once(&mut self, now: Timestamp) -> bool {
         let mut any = false;
         let running = self.sandboxes.values().map(|sandbox| sandbox.uid.clone());
         let running: BTreeSet<PodUid> = running.collect();

@@ -368,7 +368,20 @@ fn a_pod_whose_sandbox_is_removed_on_a_full_disk_is_released_when_there_is_space
 
 #[test]
 fn pods_whose_sandbox_is_made_anew_during_the_takeover_keep_the_kubelets_cpus() {
-    let histories: [&[Step]; 3] = [
+    let histories: [&[Step]; 4] = [
+        &[
+            WatchAll,
+            Run(6),
+            PauseDies(6),
+            Disk(true),
+            Run(0),
+            Run(4),
+            TakeOver,
+            Run(6),
+            Disk(false),
+            WatchAll,
+            Check,
+        ],
         &[
             WatchAll,
             Run(1),
