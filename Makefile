@@ -103,7 +103,7 @@ vectors: ## test vectors made by the kubelet's own code (needs Go): KUBELET=1.33
 fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS, FUZZ_SEED)
 	CARGO="$(CARGO)" fuzz/run
 
-soak: ## property tests, random histories and fuzzing with fresh seeds for 20 minutes (SOAK_MINUTES; SOAK_SEED repeats a round)
+soak: ## 1,000 kills of the agent (as root), then property tests, random histories and fuzzing with fresh seeds for 20 minutes (SOAK_MINUTES; SOAK_SEED repeats a round)
 	CARGO="$(CARGO)" .ci/soak
 
 e2e: ## all end-to-end suites: real kernels, container runtimes, device plugins and control planes (root; builds Kubernetes with Go, once)

@@ -15,6 +15,7 @@ mod crashes;
 mod devices;
 mod drift;
 mod faults;
+mod full_journal;
 pub(crate) mod guest;
 mod hotplug;
 mod kernel;
@@ -40,6 +41,7 @@ mod vectors;
 
 use std::fs;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use options::Options;
 use stage::Stage;
@@ -52,6 +54,34 @@ pub(crate) fn run(report: &mut Report) {
         Ok(folder) => inside(report, &folder, &[]),
         Err(problem) => report.check("agent: programs", Err(problem)),
     }
+}
+
+/// How often `agent-soak` kills an agent.
+const SOAK_KILLS: u32 = 1000;
+
+/// Kills an agent many times, at moments of a fresh seed. `PINFOLD_E2E_AGENT_SEED=N` repeats one.
+pub(crate) fn soak(report: &mut Report) {
+    let seed = match std::env::var("PINFOLD_E2E_AGENT_SEED") {
+        Ok(seed) => Ok(seed),
+        Err(_) => fresh_seed().map(|seed| seed.to_string()),
+    };
+    match programs::folder().and_then(|folder| Ok((folder, seed?))) {
+        Ok((folder, seed)) => {
+            let words = [
+                "only=crashes".to_owned(),
+                format!("kills={SOAK_KILLS}"),
+                format!("seed={seed}"),
+            ];
+            inside(report, &folder, &words);
+        }
+        Err(problem) => report.check("agent: programs", Err(problem)),
+    }
+}
+
+fn fresh_seed() -> Result<u64, String> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_err(|error| error.to_string())?;
+    Ok(now.as_millis().try_into().unwrap_or(0))
 }
 
 /// Measures an agent under load, in a release build, and writes it down.
@@ -131,10 +161,10 @@ fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
             theme.shared
         };
         let name = format!("agent: {}", theme.name);
-        report.theme(name, runs, |report| match options.plays(theme.name) {
-            true => (theme.run)(report, stage, options),
-            false => Err(Stop::Skip("not asked for".to_owned())),
-        });
+        match options.plays(theme.name) {
+            true => report.theme(name, runs, |report| (theme.run)(report, stage, options)),
+            false => report.skip(name, Runs::IfPossible, "not asked for"),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 13] = [
+const SUITES: [(&str, Kind); 14] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -43,6 +43,7 @@ const SUITES: [(&str, Kind); 13] = [
     ("cluster", Kind::Test),
     ("agent-guest", Kind::Test),
     ("peers", Kind::Long),
+    ("agent-soak", Kind::Long),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
 ];
@@ -107,6 +108,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                     Some(guest) => guest.finish(report),
                     None => agent::guest::run(report),
                 },
+                "agent-soak" => agent::soak(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
                 "cluster" => cluster::run(report),

@@ -24,6 +24,7 @@ use pinfold_journal::{
 
 mod rules_change;
 
+use rules_change::same;
 pub use rules_change::{PodOutcome, RulesChange, RulesChangeError};
 
 /// A node's ledger together with its journal.
@@ -354,12 +355,27 @@ impl JournaledLedger {
             joined.release(container)?;
             records.remove(container);
         }
+        // A container that runs gets no devices any more.
+        let pool = self.ledger.state().pool();
+        let requests = |resource: &ResourceName| {
+            let mut containers = pod.all_containers();
+            containers.any(|one| one.limits.contains_key(resource))
+        };
+        let requested = pool.resources().filter(|resource| requests(resource));
+        let requested: Vec<ResourceName> = requested.cloned().collect();
+        for resource in &requested {
+            joined.set_devices(resource.clone(), None);
+        }
         let admitted = match cpus.is_empty() {
             true => joined
                 .admit(pod, &mut NoPreference)
                 .map_err(GrantError::from),
             false => joined.admit_with_cpus(pod, &cpus, &mut NoPreference),
         };
+        for resource in requested {
+            let devices = pool.devices(&resource).cloned();
+            joined.set_devices(resource, devices);
+        }
         let is_admitted = admitted.is_ok_and(|admission| admission.decision.is_admitted());
         let after = joined.state().cpus();
         let keeps =
@@ -372,13 +388,51 @@ impl JournaledLedger {
         let mut entry = self.entry(now, JournalEvent::Admitted(pod.uid.clone()), message, None);
         entry.pod_name.clone_from(&pod.name);
         entry.record = Some(record);
-        let snapshot = snapshot(&joined, &records, entry.number);
-        let written = self.journal.write_with_snapshot(entry, Some(snapshot));
+        self.write_replaced(entry, joined, records)?;
+        Ok(true)
+    }
+
+    /// Replaces the spec of a pod whose resources were changed in place, in one journal transaction. Returns false and changes
+    /// nothing if the pod would not hold exactly what it holds now.
+    ///
+    /// # Errors
+    /// If the ledger does not hold the pod, or the journal cannot be written.
+    pub fn replace_spec(
+        &mut self,
+        pod: &Arc<Pod>,
+        message: String,
+        now: Timestamp,
+    ) -> Result<bool, JournaledLedgerError> {
+        let held = self.ledger.assignment(&pod.uid);
+        let mut replaced = self.ledger.clone();
+        replaced.release(&pod.uid)?;
+        let admission = replaced.admit(pod, &mut NoPreference)?;
+        let keeps = held.zip(replaced.assignment(&pod.uid));
+        if !admission.decision.is_admitted() || !keeps.is_some_and(|(now, then)| same(&now, &then))
+        {
+            return Ok(false);
+        }
+        let mut entry = self.entry(now, JournalEvent::Admitted(pod.uid.clone()), message, None);
+        entry.pod_name.clone_from(&pod.name);
+        entry.record = self.records.get(&pod.uid).cloned();
+        self.write_replaced(entry, replaced, self.records.clone())?;
+        Ok(true)
+    }
+
+    /// Writes an entry together with a ledger and records that replace those before.
+    fn write_replaced(
+        &mut self,
+        entry: JournalEntry,
+        ledger: Ledger,
+        records: BTreeMap<PodUid, JournalPodRecord>,
+    ) -> Result<(), JournaledLedgerError> {
+        let snapshot = snapshot(&ledger, &records, entry.number);
+        let written = self.write_to_journal(entry, Some(snapshot));
         self.record_write_result(&written);
         written?;
-        (self.ledger, self.records) = (joined, records);
+        (self.ledger, self.records) = (ledger, records);
         self.compact_if_needed();
-        Ok(true)
+        Ok(())
     }
 
     /// Journals the rejection of a `pod` that was rejected without consulting the ledger. `message` is the reason.
@@ -562,14 +616,7 @@ impl JournaledLedger {
         let message = change.summary();
         let (ledger, records) = change.into_ledger(self.generation())?;
         let entry = self.entry(now, JournalEvent::RulesChanged, message, None);
-        let snapshot = snapshot(&ledger, &records, entry.number);
-        let written = self.journal.write_with_snapshot(entry, Some(snapshot));
-        self.record_write_result(&written);
-        written?;
-        self.ledger = ledger;
-        self.records = records;
-        self.compact_if_needed();
-        Ok(())
+        self.write_replaced(entry, ledger, records)
     }
 
     fn pod_name(&self, pod: &PodUid) -> String {
@@ -600,7 +647,7 @@ impl JournaledLedger {
     /// Journals the change that the ledger has just made, or undoes it if the write fails.
     fn write(&mut self, entry: JournalEntry) -> Result<(), JournaledLedgerError> {
         let change = entry.change.clone();
-        let written = self.write_to_journal(entry);
+        let written = self.write_to_journal(entry, None);
         self.record_write_result(&written);
         if let Err(error) = written {
             if let Some(change) = &change {
@@ -614,7 +661,11 @@ impl JournaledLedger {
         Ok(())
     }
 
-    fn write_to_journal(&mut self, entry: JournalEntry) -> Result<(), JournalError> {
+    fn write_to_journal(
+        &mut self,
+        entry: JournalEntry,
+        snapshot: Option<JournalSnapshot>,
+    ) -> Result<(), JournalError> {
         #[cfg(test)]
         if self.disk_is_full {
             return Err(JournalError::File {
@@ -623,7 +674,7 @@ impl JournaledLedger {
                 error: std::io::ErrorKind::StorageFull.into(),
             });
         }
-        self.journal.write(entry)
+        self.journal.write_with_snapshot(entry, snapshot)
     }
 
     fn record_write_result(&mut self, written: &Result<(), JournalError>) {

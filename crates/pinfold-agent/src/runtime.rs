@@ -541,7 +541,8 @@ impl Plugin for NriPlugin {
         wanted: &LinuxResources,
     ) -> Result<UpdateContainerResponse, EventError> {
         let _timer = EventTimer::start(self, "UpdateContainer");
-        let resized = lock(&self.node).resize_container(&container.id, &runtime_resources(wanted));
+        let (id, wanted) = (&container.id, runtime_resources(wanted));
+        let resized = lock(&self.node).resize_container(id, &wanted, (self.clock)());
         let allowance = match resized {
             Err(rejected) if self.pins => {
                 let subject = subject(pod, Some(&container.name));

@@ -251,6 +251,27 @@ fn changes_while_the_journal_is_compacted_are_kept() {
 }
 
 #[test]
+fn a_page_of_the_journal_is_limited_in_bytes_and_the_pages_together_have_every_entry() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut journaled = journaled(folder.path(), rules());
+    // As long as a pod with many containers makes an entry; one is longer than a page.
+    let lengths = [80_000, 80_000, 600_000, 150_000, 150_000, 100];
+    for length in lengths {
+        let rejected = journaled.reject(&pod("a", 2), "x".repeat(length), Timestamp::UNIX_EPOCH);
+        rejected.expect("written");
+    }
+    let mut pages: Vec<Vec<u64>> = Vec::new();
+    let mut last = 0;
+    while last < journaled.generation() {
+        let page = journaled.entries_after(last, 100).expect("a reader").read();
+        let page = page.expect("readable");
+        last = page.last().expect("a page has at least one entry").number;
+        pages.push(page.iter().map(|entry| entry.number).collect());
+    }
+    assert_eq!(pages, [vec![1, 2], vec![3], vec![4], vec![5, 6]]);
+}
+
+#[test]
 fn a_compaction_that_another_one_overtook_changes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = JournalLimits {

@@ -10,6 +10,10 @@ use super::{JournalError, LineSpan, line, read};
 
 /// Largest file that is read. Journals stay far smaller because of their limits.
 const MAX_BYTES: u64 = 1 << 30;
+/// Bytes that are read at a time while the end of the written part is searched.
+const CHUNK: usize = 16 << 10;
+/// Preallocated space.
+const BLANK: [u8; CHUNK] = [b'\n'; CHUNK];
 /// Longest header.
 const HEADER_BYTES: u64 = 64;
 
@@ -74,6 +78,12 @@ pub(super) fn scan(
         at += length;
     }
     loop {
+        let buffered = reader.fill_buf().map_err(failed)?;
+        let length = buffered.len();
+        if length > 0 && BLANK.starts_with(buffered) {
+            reader.consume(length);
+            continue;
+        }
         bytes.clear();
         if reader.read_until(b'\n', &mut bytes).map_err(failed)? == 0 {
             break;
@@ -92,14 +102,17 @@ pub(super) fn scan(
 
 /// Length of a file without preallocated space: blank lines at its end. One line break belongs to the last line.
 pub(super) fn written_length(file: &File) -> std::io::Result<u64> {
-    const CHUNK: u64 = 64 << 10;
     let mut end = file.metadata()?.len().min(MAX_BYTES + 1);
     let total = end;
-    let mut bytes = vec![0; usize::try_from(CHUNK).unwrap_or(0)];
+    let mut bytes = vec![0; CHUNK];
     while end > 0 {
-        let start = end.saturating_sub(CHUNK);
+        let start = end.saturating_sub(CHUNK as u64);
         let chunk = &mut bytes[..usize::try_from(end - start).unwrap_or(0)];
         file.read_exact_at(chunk, start)?;
+        if BLANK.starts_with(chunk) {
+            end = start;
+            continue;
+        }
         if let Some(last) = chunk.iter().rposition(|&byte| byte != b'\n') {
             let written = start + last as u64 + 1;
             return Ok((written + 1).min(total));

@@ -9,6 +9,9 @@ use super::preallocation::{Preallocation, SpaceMaker};
 use super::read::{EntryReader, JournalState, Replayed};
 use super::{FILE, Journal, JournalError, JournalLimits, LineSpan, file, line, read};
 
+/// The most bytes of entries that are read at once.
+const PAGE_BYTES: u64 = 256 << 10;
+
 pub(super) fn open(
     folder: &Path,
     limits: JournalLimits,
@@ -158,6 +161,7 @@ impl Journal {
     }
 
     /// At most `limit` entries after the one with this number, to be read later: the journal may be written meanwhile.
+    /// They have at most 256 KiB together, or are a single one, so that reading them needs bounded memory.
     ///
     /// # Errors
     /// If the file cannot be opened once more.
@@ -167,8 +171,14 @@ impl Journal {
         let file = file.map_err(|error| JournalError::file("open", &path, error))?;
         let before = self.last_number.saturating_sub(self.lines.len() as u64);
         let skipped = usize::try_from(number.saturating_sub(before)).unwrap_or(usize::MAX);
+        let mut bytes_left = PAGE_BYTES;
         let spans = self.lines.iter().skip(skipped).take(limit).copied();
-        let spans = spans.collect();
+        let fitting = spans.enumerate().take_while(|(index, span)| {
+            let fits = *index == 0 || span.length <= bytes_left;
+            bytes_left = bytes_left.saturating_sub(span.length);
+            fits
+        });
+        let spans = fitting.map(|(_, span)| span).collect();
         Ok(EntryReader { path, file, spans })
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::chance::Chance;
 use super::crashes::Crowd;
+use super::full_journal::{self, FullJournal};
 use super::latency::Latency;
 use super::options::Options;
 use super::pods::{ContainerPlan, PodPlan};
@@ -48,12 +49,25 @@ pub(crate) struct Measured {
     /// Of decisions about others who came one after the other while all were there.
     pub(crate) calm: Latency,
     pub(crate) used: Used,
+    /// The machine's load averages over one minute before and after. More than its CPUs: others slowed the agent down.
+    pub(crate) load: (String, String),
+    /// The share of a CPU that the agent used while all were there and nothing happened, in percent.
+    pub(crate) at_rest: f64,
 }
 
 /// Containers of the burst that is measured.
 const BENCH_STORM: u32 = 250;
 /// Seconds of container starts and stops that are measured by default.
 const BENCH_SOAK: u64 = 600;
+/// How long nothing happens while the CPU time of an agent at rest is measured.
+const REST: Duration = Duration::from_secs(60);
+/// The most CPU time that an agent at rest may use, in percent of a CPU.
+const AT_REST: f64 = 0.2;
+/// The most memory that may be resident, in KiB.
+const RESIDENT: u64 = 40 * 1024;
+/// The most milliseconds that 99 of 100 decisions may take: all the time, and while many containers come at once.
+const STEADY: f64 = 2.5;
+const STORMY: f64 = 5.0;
 
 /// Measures a burst and a soak, and writes them to the page about benchmarks.
 pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
@@ -64,8 +78,10 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         soak: seconds.unwrap_or(BENCH_SOAK),
         ..Options::default()
     };
-    let storm = storm(stage, BENCH_STORM)?;
+    let storm = storm(stage, BENCH_STORM, REST)?;
     say(summary(&storm));
+    let full = full_journal::measure(stage, BENCH_STORM)?;
+    say(format_args!("{full:?}"));
     let soaked = soaked(stage, &options)?;
     let Soaked { early, late, pods } = &soaked;
     let row = |what: &str, storm: String, early: String, late: String| {
@@ -103,13 +119,17 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
         "## The node agent\n\n`make bench-agent` (`SOAK=seconds` for a shorter soak): `pinfold-agent` (release build) with \
          containerd and runc on one machine with 2 CPUs, which they share with what they run. {} containers come at once \
          through {CLIENTS} clients and all move to other CPUs twice; while they are there as many others come and go one \
-         after the other; then all go, and pods come and go for {} s, {pods} of them.\n\nHow long decisions took, journal \
+         after the other; then all go, and pods come and go for {} s, {pods} of them. The machine's load average was {} before \
+         and {} after the first part.\n\nHow long decisions took, journal \
          included, by the agent's own histogram (the bounds of its buckets):\n\n| decisions | number | median | 99 of 100 \
-         |\n|---|--:|--:|--:|\n{}{}\n| | with {} containers | soak, after a third | soak, at its end |\n|---|--:|--:|--:|\n{}",
+         |\n|---|--:|--:|--:|\n{}{}\n{}\n| | with {} containers | soak, after a third | soak, at its end |\n|---|--:|--:|--:|\n{}",
         storm.containers,
         options.soak,
+        storm.load.0,
+        storm.load.1,
         took("while they come at once", &storm.stormy),
         took("while they are there", &storm.calm),
+        goals(&storm, &full),
         storm.containers,
         rows.concat(),
     ))
@@ -117,7 +137,7 @@ pub(crate) fn bench(stage: &mut Stage) -> Result<String, String> {
 
 /// Plays both.
 pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> Result<(), Stop> {
-    let measured = storm(stage, options.storm);
+    let measured = storm(stage, options.storm, Duration::ZERO);
     if let Ok(measured) = &measured {
         say(format_args!("agent: {}", summary(measured)));
     }
@@ -157,10 +177,12 @@ pub(crate) fn summary(measured: &Measured) -> String {
         stormy,
         calm,
         used,
+        at_rest,
+        load: _,
     } = measured;
     format!(
         "{containers} containers in {seconds:.1} s: decisions about them {}, about visitors {}; \
-         {} KiB of memory, {} ms of CPU time, {} files, journal of {} bytes",
+         {} KiB of memory, {} ms of CPU time, {} files, journal of {} bytes, {at_rest:.3} % of a CPU at rest",
         shown(stormy),
         shown(calm),
         used.memory,
@@ -183,9 +205,16 @@ fn shown(latency: &Latency) -> String {
 }
 
 /// Starts all containers, shrinks and grows the shared pool of all, and stops them.
-pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
+/// Then nothing happens for a while, in which the agent checks control groups as often as it does by default.
+pub(crate) fn storm(stage: &mut Stage, count: u32, rest: Duration) -> Result<Measured, String> {
     let begin = Instant::now();
-    let mut scene = Scene::open(stage, &rules::kubelet("single-numa-node", "container"))?;
+    let before = load_average()?;
+    let folder = stage.fresh();
+    let mut setup = stage.setup(&folder, &rules::kubelet("single-numa-node", "container"));
+    if !rest.is_zero() {
+        setup.more.clear();
+    }
+    let mut scene = Scene::with(stage, &setup, &folder)?;
     let pods = count.div_ceil(TOGETHER);
     let crews = thread::scope(|scope| {
         let stage = &*scene.stage;
@@ -211,6 +240,7 @@ pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
     let outcome = outcome.and_then(|()| all_make_room(&mut scene, &here, count));
     let outcome = outcome.and_then(|()| visitors(&mut scene, count));
     let used = used(scene.agent.id(), &scene.setup.state);
+    let at_rest = at_rest(scene.agent.id(), rest);
     for (pod, _) in here {
         scene.stage.cri.remove(&pod)?;
     }
@@ -221,7 +251,79 @@ pub(crate) fn storm(stage: &mut Stage, count: u32) -> Result<Measured, String> {
         stormy: stormy?,
         calm: outcome?,
         used: used?,
+        load: (before, load_average()?),
+        at_rest: at_rest?,
     })
+}
+
+fn load_average() -> Result<String, String> {
+    let text = fs::read_to_string("/proc/loadavg").map_err(|error| error.to_string())?;
+    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+}
+
+/// The share of a CPU that a process uses in this time, in percent.
+fn at_rest(process: u32, time: Duration) -> Result<f64, String> {
+    if time.is_zero() {
+        return Ok(0.0);
+    }
+    let before = cpu_time(process)?;
+    thread::sleep(time);
+    Ok((cpu_time(process)? - before).as_secs_f64() / time.as_secs_f64() * 100.0)
+}
+
+/// The CPU time of a process, by the scheduler's own count of each thread.
+fn cpu_time(process: u32) -> Result<Duration, String> {
+    let path = format!("/proc/{process}/task");
+    let threads = fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
+    let mut all = 0;
+    for thread in threads.flatten() {
+        let stat = thread.path().join("schedstat");
+        let text = fs::read_to_string(&stat);
+        let text = text.map_err(|error| format!("{}: {error}", stat.display()))?;
+        let own = text.split_whitespace().next();
+        let own = own.and_then(|first| first.parse::<u64>().ok());
+        all += own.ok_or_else(|| format!("{}: {text}", stat.display()))?;
+    }
+    Ok(Duration::from_nanos(all))
+}
+
+/// The goals, and what was measured.
+fn goals(storm: &Measured, full: &FullJournal) -> String {
+    let met = |met: bool| if met { "yes" } else { "no" };
+    let latency = |what: &str, found: f64, goal: f64| {
+        format!(
+            "| {what} | {goal} ms | {found} ms | {} |\n",
+            met(found <= goal)
+        )
+    };
+    let resident = |what: &str, found: u64| {
+        let row = format!("resident memory, {what} | {RESIDENT} KiB | {found} KiB");
+        format!("| {row} | {} |\n", met(found <= RESIDENT))
+    };
+    let FullJournal { length, pods, .. } = full;
+    let at_rest = storm.at_rest;
+    format!(
+        "| goal | at most | measured | met |\n|---|--:|--:|---|\n{}{}{}{}| CPU time at rest with {} containers, of one CPU \
+         | {AT_REST} % | {at_rest:.3} % | {} |\n\nA *full* agent has {pods} pods and a journal of {length} bytes: it is \
+         compacted at 16 MiB.\n",
+        latency(
+            "99 of 100 decisions, steady",
+            storm.calm.bound(0.99),
+            STEADY
+        ),
+        latency(
+            "99 of 100 decisions, at once",
+            storm.stormy.bound(0.99),
+            STORMY
+        ),
+        resident("full, the most so far", full.peak),
+        resident(
+            "full, after a restart, the most so far",
+            full.peak_after_start
+        ),
+        storm.containers,
+        met(at_rest <= AT_REST),
+    )
 }
 
 /// How many containers a pod has.
@@ -334,7 +436,7 @@ pub(crate) fn resident(process: u32) -> Result<u64, String> {
 }
 
 /// A field of the kernel's status of a process, in KiB.
-fn status_kib(process: u32, field: &str) -> Result<u64, String> {
+pub(super) fn status_kib(process: u32, field: &str) -> Result<u64, String> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -463,7 +463,7 @@ fn nodes(rules: &Rules, assignment: &Assignment) -> NodeSet {
 }
 
 /// Whether two assignments have the same CPUs, memory and devices, whatever the hints were.
-fn same(one: &Assignment, other: &Assignment) -> bool {
+pub(super) fn same(one: &Assignment, other: &Assignment) -> bool {
     let held = |all: &Assignment| -> Vec<_> {
         let all = all.containers.iter().cloned();
         all.map(|one| (one.name, one.cpus, one.memory, one.devices))

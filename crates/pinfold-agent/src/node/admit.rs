@@ -31,7 +31,7 @@ impl ManagedNode {
         preference: DevicePreference<'_>,
         now: Timestamp,
     ) -> Result<(), AdmitError> {
-        if self.has_pod(&sandbox.uid) {
+        if self.keep_free_kubelet_cpus(sandbox, now) || self.has_pod(&sandbox.uid) {
             self.pending_releases.remove(&sandbox.uid);
             return Ok(());
         }

@@ -26,7 +26,8 @@ impl ManagedNode {
         let mut containers = std::mem::take(&mut self.containers);
         for container in containers.values_mut() {
             let mut allowance = self.compute_allowance(container, pools.as_ref());
-            if let Some(old) = &container.sent_allowance {
+            let found = container.found_allowance.take();
+            if let Some(old) = container.sent_allowance.as_ref().or(found.as_ref()) {
                 self.withdraw_allowance(container, old, &mut allowance);
             }
             if container.sent_allowance == allowance {

@@ -8,8 +8,9 @@ use pinfold_core::ledger::GrantedCpus;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_journal::{PodOrigin, Timestamp};
+use pinfold_kube::pod::PodIdentity;
 
-use super::managed_container::{ManagedContainer, Sandbox};
+use super::managed_container::{ManagedContainer, RuntimeResources, Sandbox};
 use super::pod_end::identity;
 use super::{ManagedNode, SyncChange, pod_record};
 use crate::journaled_ledger::JournaledLedgerError;
@@ -166,8 +167,80 @@ impl ManagedNode {
         }
     }
 
+    /// As [`ManagedNode::keep_kubelet_cpus`], for pods that go on and whose sandbox is being made anew. `running` have one.
+    pub(super) fn keep_kubelet_cpus_without_sandbox(
+        &mut self,
+        running: &BTreeSet<PodUid>,
+        now: Timestamp,
+        changes: &mut Vec<SyncChange>,
+    ) {
+        let pods = self.pins.pods.keys();
+        let pods = pods.filter(|uid| !running.contains(*uid) && !self.is_kept_for_kubelet(uid));
+        let active = pods.filter_map(|uid| {
+            let residents = self.residents_of(uid);
+            let resident = residents.iter().find(|one| self.is_active(one))?;
+            let admitted = self.journaled.ledger().state().admitted_pods();
+            Some(identity(resident, &admitted.get(resident)?.pod.name))
+        });
+        let active: Vec<PodIdentity> = active.collect();
+        for pod in active {
+            let spec = self.pod_status.spec(&pod);
+            let meta = spec.map(|spec| spec.meta.clone()).unwrap_or_default();
+            let (namespace, name) = pod.name.split_once('/').unwrap_or(("", &pod.name));
+            let sandbox = Sandbox {
+                id: String::new(),
+                uid: pod.uid.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                labels: meta.labels,
+                annotations: meta.annotations,
+                cgroup_parent: String::new(),
+                total: RuntimeResources::default(),
+                ready: false,
+            };
+            self.keep_kubelet_cpus(&sandbox, now, changes);
+            // It has no sandbox to wait for; the next check tries again.
+            self.awaiting_specs.remove(&sandbox.id);
+            self.shared_sandboxes.remove(&sandbox.id);
+        }
+    }
+
+    /// Grants a pod whose sandbox is made anew the CPUs that the kubelet assigned to it before the takeover, if no other pod
+    /// has them. Returns whether it did; otherwise the agent decides from now on.
+    pub(super) fn keep_free_kubelet_cpus(&mut self, sandbox: &Sandbox, now: Timestamp) -> bool {
+        let uid = &sandbox.uid;
+        let Some(assigned) = self.pins.pods.get(uid).filter(|_| !self.observe_only) else {
+            return false;
+        };
+        if self.is_kept_for_kubelet(uid) {
+            return false;
+        }
+        let mut cpus = CpuSet::new();
+        assigned.values().for_each(|own| cpus |= own);
+        let ledger = self.journaled.ledger();
+        let mut free = ledger.state().cpus().shared() - &ledger.rules().reserved_cpus();
+        for resident in self.residents_of(uid) {
+            free |= &ledger.exclusive_cpus(&resident);
+        }
+        if !cpus.is_subset(&free) {
+            self.pins.pods.remove(uid);
+            return false;
+        }
+        let mut changes = Vec::new();
+        self.keep_kubelet_cpus(sandbox, now, &mut changes);
+        self.awaiting_specs.remove(&sandbox.id);
+        self.shared_sandboxes.remove(&sandbox.id);
+        self.late_changes.append(&mut changes);
+        self.is_kept_for_kubelet(uid)
+    }
+
     /// Whether the kubelet pinned a container that runs since before the agent took the node over: its CPUs are not changed.
+    /// A container that a kubelet without CPU manager made, while the agent was down, has no CPUs of its own.
     pub(super) fn is_kubelet_pinned(&self, container: &ManagedContainer) -> bool {
+        let resources = &container.resources;
+        if resources.cpus.is_empty() && *resources != RuntimeResources::default() {
+            return false;
+        }
         let assigned = self.pins.pods.get(&container.pod);
         let is_awaited = self.awaiting_specs.contains(&container.sandbox)
             && assigned.is_some_and(|assigned| assigned.contains_key(&container.name));

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
+use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Container, ResourceList};
 use pinfold_core::qos::QosClass;
 use pinfold_core::quantity::Quantity;
 use pinfold_kube::pod::PodIdentity;
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Quota};
 use pinfold_journal::PinnedProcess;
 
 /// A pod sandbox of the runtime.
@@ -84,6 +86,8 @@ pub struct ManagedContainer {
     pub(super) resident: PodUid,
     /// The last allowance sent to the runtime; `None` if it is not pinned.
     pub(super) sent_allowance: Option<Allowance>,
+    /// What an earlier run of the agent has set, by the runtime's list, until the first allowance is sent.
+    pub(super) found_allowance: Option<Allowance>,
     /// Sequence number of the last update, or of its start. 0: it has not started.
     pub(super) update_seq: u64,
     /// Whether the runtime has started it.
@@ -104,6 +108,7 @@ impl ManagedContainer {
             resources: RuntimeResources::default(),
             resident: sandbox.uid.clone(),
             sent_allowance: None,
+            found_allowance: None,
             update_seq: 0,
             started: false,
         }
@@ -121,6 +126,7 @@ impl ManagedContainer {
             resources: RuntimeResources::default(),
             resident: pod.clone(),
             sent_allowance: None,
+            found_allowance: None,
             update_seq: 0,
             started: false,
         }
@@ -184,6 +190,30 @@ pub struct RuntimeResources {
     pub hugepages: Vec<(String, u64)>,
     /// `cpuset.cpus` in the kernel's list format. Empty: not set.
     pub cpus: String,
+    /// `cpuset.mems` in the kernel's list format. Empty: not set.
+    pub mems: String,
+}
+
+impl ManagedContainer {
+    /// What an earlier run of the agent may have set, by the resources in the runtime's list.
+    pub(super) fn listed_allowance(&self, class: Option<QosClass>) -> Option<Allowance> {
+        let resources = &self.resources;
+        let cpus: CpuSet = resources.cpus.parse().unwrap_or_default();
+        let mems: CpuSet = resources.mems.parse().unwrap_or_default();
+        let mems = NodeSet::from_ids(mems.iter().map(|id| i64::from(id.get())));
+        let mems = mems.unwrap_or(NodeSet::EMPTY);
+        let has_quota = resources.cpu_quota.is_none_or(|quota| quota >= 0);
+        let is_set = !cpus.is_empty() || !mems.is_empty();
+        is_set.then_some(Allowance {
+            // Only Guaranteed containers have exclusive CPUs.
+            quota: match has_quota || class != Some(QosClass::Guaranteed) {
+                true => Quota::AsSpecified,
+                false => Quota::Unlimited,
+            },
+            cpus,
+            mems,
+        })
+    }
 }
 
 /// The kernel's default CFS period in microseconds.
@@ -279,7 +309,7 @@ mod tests {
             cpu_period: Some(100_000),
             memory_limit: Some(64 << 20),
             hugepages: vec![("2MB".to_owned(), 4 << 20), ("1GB".to_owned(), 0)],
-            cpus: String::new(),
+            ..RuntimeResources::default()
         };
         let container = resources.container("main".into(), None);
         assert_eq!(container.requests, container.limits);

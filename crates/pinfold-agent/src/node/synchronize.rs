@@ -13,7 +13,8 @@ use pinfold_kube::pod::PodObject;
 use super::managed_container::{ManagedContainer, Sandbox};
 use super::pod_end::identity;
 use super::{
-    AdmitError, DevicePreference, ManagedNode, PodStatus, UnknownContainers, Update, standalone_uid,
+    AdmitError, DevicePreference, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update,
+    standalone_uid,
 };
 use crate::journaled_ledger::JournaledLedgerError;
 use pinfold_journal::PodOrigin;
@@ -171,8 +172,10 @@ impl ManagedNode {
         let (pinned, others): (Vec<_>, Vec<_>) =
             running.partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
         let uids = pinned.iter().map(|(sandbox, _)| sandbox.uid.clone());
+        let uids: BTreeSet<PodUid> = uids.collect();
+        self.keep_kubelet_cpus_without_sandbox(&uids, now, &mut changes);
         // What cannot be journaled is retried for each pod.
-        let _ = self.clear_kubelet_cpus(&uids.collect(), now);
+        let _ = self.clear_kubelet_cpus(&uids, now);
         for (sandbox, spec) in pinned.into_iter().chain(others) {
             let spec = spec.as_deref();
             if rejected_before.contains(&sandbox.id) && !self.has_pod(&sandbox.uid) {
@@ -276,7 +279,22 @@ impl ManagedNode {
 
     /// Admits running pods whose spec, or space on the disk, was missing until now. Returns whether there were any.
     pub(super) fn admit_awaiting(&mut self, now: Timestamp) -> bool {
+        let mut any = self.admit_awaiting_once(now);
+        // A pod that gets the kubelet's CPUs may have released others, which are admitted again at once.
+        if any && !self.awaiting_specs.is_empty() {
+            any |= self.admit_awaiting_once(now);
+        }
+        any
+    }
+
+    fn admit_awaiting_once(&mut self, now: Timestamp) -> bool {
         let mut any = false;
+        let running = self.sandboxes.values().map(|sandbox| sandbox.uid.clone());
+        let running: BTreeSet<PodUid> = running.collect();
+        let mut changes = Vec::new();
+        self.keep_kubelet_cpus_without_sandbox(&running, now, &mut changes);
+        any |= !changes.is_empty();
+        self.late_changes.append(&mut changes);
         for id in std::mem::take(&mut self.awaiting_specs) {
             let Some(sandbox) = self.sandboxes.get(&id).cloned() else {
                 continue;
@@ -344,6 +362,12 @@ impl ManagedNode {
                 }
                 // The runtime may have lost earlier updates: the allowance is sent again.
                 container.sent_allowance = None;
+                let sandbox = self.sandboxes.get(&container.sandbox);
+                let class = sandbox.and_then(Sandbox::qos_by_cgroup);
+                container.found_allowance = match self.rulebook {
+                    Rulebook::Kubelet => container.listed_allowance(class),
+                    Rulebook::Koordinator(_) => None,
+                };
                 container
             }
             Err(AdmitError::Journal(JournaledLedgerError::Journal(_))) => {

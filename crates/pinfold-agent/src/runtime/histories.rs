@@ -49,6 +49,8 @@ enum Runtime {
 enum Step {
     /// The kubelet creates the pod's sandbox.
     Run(u8),
+    /// The kubelet creates the pod's sandbox, and the agent gets no event of it: it connected in between.
+    RunUnseen(u8),
     /// The runtime asks the plugins about a new container.
     Create(u8, u8),
     /// The runtime has created the container.
@@ -67,8 +69,12 @@ enum Step {
     Delete(u8),
     /// The kubelet removes the oldest sandbox of the pod that is stopped.
     RemoveSandbox(u8),
-    /// The kubelet changes the CPUs of a running container in place.
+    /// The kubelet gives a running container a CPU more in place.
     Resize(u8, u8),
+    /// The kubelet gives a running container half of its CPUs in place.
+    Shrink(u8, u8),
+    /// The API server deletes the pod while it runs: it was forced to, or the kubelet is down.
+    Vanish(u8),
     /// The next watch event arrives, or the first list.
     Watch,
     /// The last watch event arrives again.
@@ -123,7 +129,12 @@ fn random_step(random: &mut Random) -> Step {
         62..65 => Step::Complete(pod),
         65..68 => Step::Delete(pod),
         68..70 => Step::RemoveSandbox(pod),
-        70..72 => Step::Resize(pod, container),
+        70 => Step::Resize(pod, container),
+        71 => match random.below(3) {
+            0 => Step::Shrink(pod, container),
+            1 => Step::RunUnseen(pod),
+            _ => Step::Vanish(pod),
+        },
         72..77 => Step::Watch,
         77 => Step::WatchAgain,
         78..81 => Step::WatchAll,
@@ -131,7 +142,7 @@ fn random_step(random: &mut Random) -> Step {
         84..90 => Step::StartAgent,
         90 => Step::RestartRuntime,
         91..93 => Step::Offline(random.below(4)),
-        93..95 => Step::Rules(random.below(4)),
+        93..95 => Step::Rules(random.below(5)),
         95 => Step::Disk(true),
         96 => Step::Disk(false),
         97 => Step::KillWhileWriting,

@@ -109,5 +109,6 @@ pub(super) fn runtime_resources(resources: &LinuxResources) -> RuntimeResources 
             .map(|page| (page.page_size.clone(), page.limit))
             .collect(),
         cpus: cpu.cpus,
+        mems: cpu.mems,
     }
 }

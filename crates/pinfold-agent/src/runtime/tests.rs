@@ -322,6 +322,27 @@ fn without_pinning_a_full_disk_rejects_nothing() {
     stage.runtime.run_pod_sandbox(&pod).expect("not rejected");
     let created = stage.runtime.create_container(&pod, &container);
     created.expect("not rejected");
+    // Nor a container of a sandbox that the agent never saw.
+    let created = stage
+        .runtime
+        .create_container(&sandbox_of("b-4"), &container_of("b-4"));
+    created.expect("not rejected");
+}
+
+#[test]
+fn the_runtime_reports_updates_that_failed_unless_they_are_part_of_its_request() {
+    let mut stage = stage(true);
+    let both = ["a-4", "c-0"];
+    let listed = stage
+        .runtime
+        .synchronize(both.map(sandbox_of).into(), both.map(container_of).into());
+    let listed = listed.expect("answered");
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().all(|update| update.ignore_failure));
+    // The cgroup of a container is written directly if the runtime reports a failure.
+    let queued: Vec<Update> = stage.later.try_iter().flatten().collect();
+    assert_eq!(queued.len(), 1);
+    assert!(!update(&queued[0]).ignore_failure);
 }
 
 #[test]

@@ -168,6 +168,44 @@ fn a_last_line_with_missing_sectors_is_cut_off() {
 }
 
 #[test]
+fn bytes_after_preallocated_space_are_cut_off_unless_they_are_a_valid_line() {
+    let _lock = exclusive_lock();
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("agent");
+    let (whole, truths) = history(&folder, 13);
+    let last = whole[..whole.len() - 1]
+        .iter()
+        .rposition(|&byte| byte == b'\n');
+    let (before, last) = whole.split_at(last.expect("more than one line") + 1);
+    // Blank lines that fill a buffer exactly, and that do not.
+    for blank in [8192, 16 << 10, 40_001] {
+        let after = |bytes: &[u8]| [before, &vec![b'\n'; blank], bytes].concat();
+        let mut tally = Tally {
+            recovered: 0,
+            rejected: 0,
+        };
+        let torn = after(&last[..last.len() / 2]);
+        check_file(
+            &folder,
+            &torn,
+            &truths,
+            &mut tally,
+            &format!("torn, {blank}"),
+        );
+        assert_eq!((tally.recovered, tally.rejected), (1, 0), "{blank}");
+        let valid = after(last);
+        check_file(
+            &folder,
+            &valid,
+            &truths,
+            &mut tally,
+            &format!("valid, {blank}"),
+        );
+        assert_eq!((tally.recovered, tally.rejected), (1, 1), "{blank}");
+    }
+}
+
+#[test]
 fn the_cut_off_bytes_are_kept_in_another_file() {
     let _lock = exclusive_lock();
     let parent = tempfile::tempdir().expect("a folder");

@@ -3,6 +3,7 @@ use std::thread;
 use std::time::Duration;
 
 use nri::{Identity, Runner};
+use pinfold_core::cpu_set::CpuSet;
 use pinfold_journal::JournalLimits;
 
 use super::*;
@@ -137,4 +138,52 @@ fn a_report_is_held_back_until_the_node_is_known_and_has_the_cpus_that_it_reserv
         kept.expect("kept for the next start")
             .contains("reservedCPUs")
     );
+}
+
+#[test]
+#[ignore = "starts a process, which has the locks of other tests' journals until its program runs: .ci/run runs it alone"]
+fn a_process_has_the_affinity_back_that_it_had_before_its_pod_was_released() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service(folder.path(), false);
+    let online = lock(&service.node)
+        .journaled()
+        .ledger()
+        .rules()
+        .machine()
+        .online()
+        .clone();
+    let mut child = std::process::Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .expect("a process");
+    let allowed = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("it runs");
+        let list = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.expect("a list")
+            .trim()
+            .parse::<CpuSet>()
+            .expect("CPUs")
+    };
+    let own: CpuSet = online.iter().take(1).collect();
+    let process = pinfold_standalone::process::Process::find(child.id()).expect("it runs");
+    confine_process(process, &own).expect("confined");
+    let pod = br#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "job", "uid": "job"},
+        "spec": {"containers": [{"name": "main"}]}}"#;
+    service.admit(pod).expect("admitted");
+    let target = PinTarget {
+        container: None,
+        pid: Some(child.id()),
+        cgroup: None,
+    };
+    service.pin(&"job".into(), &target).expect("pinned");
+    let pinned = allowed();
+    service.release(&"job".into()).expect("released");
+    let released = allowed();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert_eq!(pinned, online, "the shared pool");
+    assert_eq!(released, own);
 }

@@ -1,6 +1,10 @@
-//! How the cost of a decision grows with the pod and the node: CPU time at a size, twice and four times of it.
+//! How the cost of a decision grows with the pod and the node: at a size, and at four times of it.
+//!
+//! The cost is CPU time, and where valgrind can count them, instructions: a program cannot count its own on most virtual
+//! machines. Counting takes a minute, so that only `.ci/run` and `make soak` do it.
 
 use std::io::Write;
+use std::process::Command;
 
 use pinfold_core::device::{AdvertisedDevices, Device};
 use pinfold_core::memory::MemoryReservation;
@@ -130,7 +134,7 @@ impl Size {
         pod
     }
 
-    /// CPU time of this thread for deciding about the pod and journaling it, in nanoseconds.
+    /// CPU time of this thread for deciding about the pod and journaling it, in nanoseconds, the least of some rounds.
     fn cpu_time(self) -> f64 {
         let folder = tempfile::tempdir().expect("a folder");
         let mut node = self.node(folder.path());
@@ -139,14 +143,79 @@ impl Size {
             let sandbox = sandbox("new", &pod);
             let id = sandbox.id.clone();
             let start = thread_time();
-            let added = node.add_pod(sandbox, Some(&pod), &mut NoPreference, NOW);
+            decide_on_new_pod(&mut node, sandbox, &pod);
             let took = thread_time() - start;
-            added.expect("admitted");
             node.stop_pod(&id, NOW).expect("released");
             took
         });
         rounds.fold(f64::INFINITY, f64::min)
     }
+}
+
+/// What is measured. Valgrind finds it by its name.
+#[inline(never)]
+fn decide_on_new_pod(node: &mut ManagedNode, sandbox: Sandbox, pod: &PodObject) {
+    let added = node.add_pod(sandbox, Some(pod), &mut NoPreference, NOW);
+    added.expect("admitted");
+}
+
+/// A dimension, its smallest size, and the power of it with which a decision may grow.
+type Dimension = (&'static str, usize, f64, fn(&mut Size, usize));
+
+const DIMENSIONS: [Dimension; 7] = [
+    ("containers", 250, 1.0, |size, n| size.containers = n),
+    ("init containers", 250, 1.0, |size, n| size.inits = n),
+    ("resources", 32, 1.0, |size, n| size.resources = n),
+    ("devices", 1000, 1.0, |size, n| size.devices = n),
+    ("NUMA nodes", 16, 1.0, |size, n| size.numa_nodes = n),
+    ("CPUs", 1024, 1.0, |size, n| size.cpus = n),
+    ("pods", 64, 1.0, |size, n| size.pods = n),
+];
+
+fn with((_, smallest, _, set): Dimension, times: usize) -> Size {
+    let mut size = SMALL;
+    set(&mut size, smallest * times);
+    size
+}
+
+/// The instructions of a decision, in a process of its own.
+fn instructions(dimension: Dimension, times: usize) -> f64 {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg("--toggle-collect=*decide_on_new_pod*")
+        .arg(program)
+        .args(["--ignored", "--exact", "node::tests::growth::one_decision"])
+        .env(ONE_DECISION, format!("{times} {}", dimension.0))
+        .output();
+    let output = output.expect("valgrind");
+    let text = String::from_utf8_lossy(&output.stderr);
+    let collected = text
+        .lines()
+        .filter_map(|line| line.split_once("Collected :"));
+    let mut counts = collected.filter_map(|(_, count)| count.trim().parse().ok());
+    let count = counts.next_back().filter(|count| *count > 0.0);
+    count.unwrap_or_else(|| panic!("valgrind counted nothing: {text}"))
+}
+
+/// How many times its smallest size a dimension has, and its name.
+const ONE_DECISION: &str = "PINFOLD_ONE_DECISION";
+
+#[test]
+#[ignore = "valgrind counts its instructions"]
+fn one_decision() {
+    let asked = std::env::var(ONE_DECISION).unwrap_or_default();
+    let Some((times, name)) = asked.split_once(' ') else {
+        return;
+    };
+    let dimension = DIMENSIONS.into_iter().find(|(own, ..)| *own == name);
+    let size = with(
+        dimension.expect("a dimension"),
+        times.parse().expect("a number"),
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut node, pod) = (size.node(folder.path()), size.pod());
+    decide_on_new_pod(&mut node, sandbox("new", &pod), &pod);
 }
 
 fn container(name: &str, amounts: &ResourceList) -> Container {
@@ -170,36 +239,35 @@ fn thread_time() -> f64 {
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-#[test]
-fn no_dimension_of_a_pod_or_node_makes_a_decision_grow_faster_than_stated() {
-    let with = |set: &dyn Fn(&mut Size)| {
-        let mut size = SMALL;
-        set(&mut size);
-        size
-    };
-    // The dimension, its smallest size, and the power of it with which a decision may grow.
-    type Row = (&'static str, usize, f64, fn(&mut Size, usize));
-    let rows: [Row; 7] = [
-        ("containers", 250, 1.0, |size, n| size.containers = n),
-        ("init containers", 250, 1.0, |size, n| size.inits = n),
-        ("resources", 32, 1.0, |size, n| size.resources = n),
-        ("devices", 1000, 1.0, |size, n| size.devices = n),
-        ("NUMA nodes", 16, 1.0, |size, n| size.numa_nodes = n),
-        ("CPUs", 1024, 1.0, |size, n| size.cpus = n),
-        ("pods", 64, 1.0, |size, n| size.pods = n),
-    ];
+/// The dimensions with which the cost grows faster than stated, or almost so.
+fn faster(unit: &str, tolerance: f64, cost: impl Fn(Dimension, usize) -> f64) -> Vec<String> {
     let mut faster = Vec::new();
-    for (dimension, smallest, power, set) in rows {
-        let [small, large] = [1, 4].map(|times| with(&|size| set(size, smallest * times)));
-        let (small, large) = (small.cpu_time(), large.cpu_time());
+    for dimension in DIMENSIONS {
+        let (name, _, power, _) = dimension;
+        let [small, large] = [1, 4].map(|times| cost(dimension, times));
         let found = (large / small).log2() / 2.0;
-        let row = format!("{dimension}: from {small:.0} to {large:.0} ns, power {found:.2}");
+        let row = format!("{name}: from {small:.0} to {large:.0} {unit}, power {found:.2}");
         // `cargo test -- --nocapture growth` shows it.
         writeln!(std::io::stdout(), "{row} of {power}").expect("standard output");
-        // Half a power more is not the next one, and much more than the noise of a busy machine.
-        if found > power + 0.5 {
+        if found > power + tolerance {
             faster.push(row);
         }
     }
+    faster
+}
+
+#[test]
+fn no_dimension_of_a_pod_or_node_makes_a_decision_grow_faster_than_stated() {
+    // Half of a power is much more than the noise of a busy machine, and not the next power.
+    let faster = faster("ns", 0.5, |dimension, times| {
+        with(dimension, times).cpu_time()
+    });
+    assert!(faster.is_empty(), "{faster:#?}");
+}
+
+#[test]
+#[ignore = "needs valgrind and a minute, and starts processes: .ci/run and make soak run it alone"]
+fn no_dimension_makes_the_instructions_of_a_decision_grow_faster_than_stated() {
+    let faster = faster("instructions", 0.1, instructions);
     assert!(faster.is_empty(), "{faster:#?}");
 }

@@ -30,6 +30,10 @@ impl PodView {
 }
 
 impl ApiServer {
+    pub(super) fn has(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
     pub(super) fn set(&mut self, uid: &str, pod: usize, status: Option<PodStatus>) {
         match status {
             Some(status) => drop(self.pods.insert(uid.to_owned(), (pod, status))),

@@ -33,7 +33,7 @@ impl PlayedNode {
     pub(super) fn pinned_by_kubelet(&self) -> BTreeMap<String, CpuSet> {
         let pinned = self.running().filter(|container| {
             let pod = self.kubelet.assigned.get(&container.pod);
-            pod.is_some_and(|pod| pod.contains_key(&container.name))
+            container.has_cpus && pod.is_some_and(|pod| pod.contains_key(&container.name))
         });
         let pinned = pinned.map(|container| (container.id.clone(), container.cpus.clone()));
         pinned.collect()
@@ -54,9 +54,19 @@ impl PlayedNode {
             .unwrap_or_default()
     }
 
+    /// Whether the CPU manager policy is `static`.
+    pub(super) fn has_cpu_manager(&self) -> bool {
+        self.with_node(|node| node.journaled().ledger().rules().has_exclusive_cpus())
+            .unwrap_or(true)
+    }
+
+    /// The CPUs of containers without exclusive ones. Without a CPU manager these are all CPUs.
     pub(super) fn shared_pool(&self) -> CpuSet {
         let shared = self.with_node(|node| {
             let ledger = node.journaled().ledger();
+            if !ledger.rules().has_exclusive_cpus() {
+                return ledger.rules().machine().online().clone();
+            }
             match ledger.state().cpus().shared() {
                 shared if shared.is_empty() => ledger.rules().reserved_cpus(),
                 shared => shared.clone(),
@@ -119,6 +129,12 @@ impl PlayedNode {
     pub(super) fn knows(&self, container: &PlayedContainer) -> bool {
         self.with_node(|node| node.container(&container.id).is_some())
             .unwrap_or(true)
+    }
+
+    /// Whether the runtime has a sandbox of a pod, stopped or not.
+    pub(super) fn has_sandbox_of(&self, uid: &str) -> bool {
+        let pod = self.pods.iter().find(|pod| pod.uid == uid);
+        pod.is_some_and(|pod| !pod.sandboxes.is_empty())
     }
 
     /// Whether the agent has seen that the API server has the pod, and the pod goes on.

@@ -7,6 +7,7 @@
 //! 5. A rejected request changes nothing.
 //! 6. A pod that the API server has as active keeps its CPUs, whether its sandbox runs or not.
 //! 7. A container that the kubelet pinned before the takeover keeps its CPUs.
+//! 8. A container with exclusive CPUs has as many as it requests, and no CPU quota. Others have the quota of their limit.
 //!
 //! Before the takeover the kubelet pins: 2, 4 and 6 hold from then on.
 
@@ -17,7 +18,7 @@ use pinfold_core::device::DevicesByResource;
 use pinfold_core::ledger::LedgerState;
 
 use super::Step;
-use super::played_node::PlayedNode;
+use super::played_node::{PlayedContainer, PlayedNode};
 
 /// The state before a step.
 pub(super) struct Before {
@@ -29,17 +30,23 @@ pub(super) struct Before {
     /// CPUs of the running containers that the kubelet pinned.
     pinned: BTreeMap<String, CpuSet>,
     is_pinning: bool,
+    /// Whether releases may be pending because the disk was full.
+    pending: bool,
 }
 
 impl Before {
     pub(super) fn of(node: &PlayedNode, step: Step) -> Self {
-        let is_request = matches!(step, Step::Run(_) | Step::Create(..) | Step::Resize(..));
+        let is_request = matches!(
+            step,
+            Step::Run(_) | Step::Create(..) | Step::Resize(..) | Step::Shrink(..)
+        );
         Self {
             state: is_request.then(|| node.state()).flatten(),
             held: node.held_by_running(),
             active: node.held_by_active(),
             pinned: node.pinned_by_kubelet(),
             is_pinning: node.is_pinning(),
+            pending: node.pending,
         }
     }
 }
@@ -91,9 +98,15 @@ pub(super) fn check(
             continue;
         }
         let expected = own.as_ref().unwrap_or(&shared);
-        if container.cpus != *expected {
+        // Without a CPU manager, a container without CPUs of its own may use those of the cgroup above it.
+        let is_set = container.has_cpus || node.has_cpu_manager();
+        if container.cpus != *expected && is_set {
             let (id, found) = (&container.id, &container.cpus);
             return Err(format!("{id} runs on {found} instead of {expected}"));
+        }
+        // The quota of a container that the kubelet pinned is the kubelet's.
+        if !node.setup.takeover {
+            has_what_it_requests(container, own.as_ref())?;
         }
     }
     if !before.is_pinning {
@@ -103,6 +116,8 @@ pub(super) fn check(
     let one: CpuSet = "0-3,8-11".parse().expect("CPUs");
     let spans = |cpus: &CpuSet| !cpus.is_subset(&one) && !cpus.is_disjoint(&one);
     let may_move = |cpus: &CpuSet| match step {
+        // Without a CPU manager no pod has CPUs, and with one again those that need some get them.
+        Step::Rules(_) | Step::StartAgent if !node.has_cpu_manager() || cpus.is_empty() => true,
         Step::Offline(_) => !cpus.is_subset(&node.assignable_cpus()),
         Step::Rules(_) | Step::StartAgent => {
             spans(cpus) || !cpus.is_subset(&node.assignable_cpus())
@@ -112,7 +127,8 @@ pub(super) fn check(
     let active = node.held_by_active();
     for (uid, cpus) in &before.active {
         let now = active.get(uid);
-        let is_removed = matches!(step, Step::RemoveSandbox(_));
+        let is_removed =
+            matches!(step, Step::RemoveSandbox(_)) || before.pending && !node.has_sandbox_of(uid);
         // After the takeover the ledger has the kubelet's CPUs instead of those that the agent chose before.
         let is_corrected = now.is_some_and(|now| *now == node.kubelet_cpus(uid));
         let may_move = is_removed || is_corrected || may_move(cpus);
@@ -133,4 +149,23 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Rule 8.
+fn has_what_it_requests(container: &PlayedContainer, own: Option<&CpuSet>) -> Result<(), String> {
+    let (id, milli, found) = (&container.id, container.milli, container.quota);
+    if let Some(own) = own
+        && own.len() as u64 * 1000 != milli
+        && !container.resized_unseen
+    {
+        return Err(format!("{id} requests {milli}m and has CPUs {own}"));
+    }
+    let expected = match own {
+        Some(_) => -1,
+        None => i64::try_from(milli * 100).expect("small"),
+    };
+    match found == expected {
+        true => Ok(()),
+        false => Err(format!("{id} has CPU quota {found} instead of {expected}")),
+    }
 }

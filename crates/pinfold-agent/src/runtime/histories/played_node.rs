@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,14 @@ pub(super) struct PlayedContainer {
     pub(super) state: State,
     /// The CPUs of its cgroup.
     pub(super) cpus: CpuSet,
-    milli: u64,
+    /// Whether its cgroup has CPUs of its own, and not those of the cgroup above it.
+    pub(super) has_cpus: bool,
+    /// The CPU quota of its cgroup; negative for none.
+    pub(super) quota: i64,
+    /// The CPUs that it requests, which are its limit too.
+    pub(super) milli: u64,
+    /// Whether it was resized while the agent was down.
+    pub(super) resized_unseen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +66,7 @@ pub(super) struct PlayedSandbox {
 /// A pod of the played kubelet. A new pod takes its place when it ended.
 pub(super) struct PlayedPod {
     pub(super) uid: String,
-    sandboxes: Vec<PlayedSandbox>,
+    pub(super) sandboxes: Vec<PlayedSandbox>,
     pub(super) ended: bool,
 }
 
@@ -294,7 +301,11 @@ impl PlayedNode {
                     && matches!(one.state, State::Created | State::Running)
             });
             if let (Some(cpus), Some(container)) = (cpus, container) {
-                container.cpus = cpus.cpus.parse().expect("CPUs");
+                if !cpus.cpus.is_empty() {
+                    container.has_cpus = true;
+                    container.cpus = cpus.cpus.parse().expect("CPUs");
+                }
+                container.quota = cpus.quota.unwrap_or(container.quota);
             }
         }
     }
@@ -349,7 +360,8 @@ impl PlayedNode {
 
     fn play(&mut self, step: Step) -> bool {
         match step {
-            Step::Run(pod) => return self.run(pod.into()),
+            Step::Run(pod) => return self.run(pod.into(), true),
+            Step::RunUnseen(pod) => return self.run(pod.into(), false),
             Step::Create(pod, number) => return self.create(pod.into(), number),
             Step::Created(pod, number) => self.created(pod.into(), number),
             Step::Start(pod, number) => self.start(pod.into(), number),
@@ -359,7 +371,11 @@ impl PlayedNode {
             Step::Complete(pod) => self.end(pod.into(), Some(PodStatus::Terminated)),
             Step::Delete(pod) => self.end(pod.into(), None),
             Step::RemoveSandbox(pod) => self.remove_sandbox(pod.into()),
-            Step::Resize(pod, number) => return self.resize(pod.into(), number),
+            Step::Resize(pod, number) => {
+                return self.resize(pod.into(), number, |milli| milli + 1000);
+            }
+            Step::Shrink(pod, number) => return self.resize(pod.into(), number, |milli| milli / 2),
+            Step::Vanish(pod) => self.vanish(pod.into()),
             Step::Watch => self.api.with(ApiServer::deliver),
             Step::WatchAgain => self.api.with(|api| {
                 if let Some(last) = api.last.clone() {
@@ -397,10 +413,14 @@ impl PlayedNode {
             Step::KillWhileWriting => {
                 self.kill();
                 let journal = self.folder.path().join("agent").join(FILE);
-                let file = OpenOptions::new().append(true).open(journal);
-                file.expect("a journal")
-                    .write_all(b"0badc0de {\"entry\":{")
-                    .expect("written");
+                let written = std::fs::read(&journal).expect("a journal");
+                // Blank lines after it are preallocated space.
+                let last = written.iter().rposition(|&byte| byte != b'\n');
+                let end = last.map_or(0, |last| last + 2);
+                let file = OpenOptions::new().write(true).open(journal);
+                let torn = file.expect("a journal");
+                let torn = torn.write_all_at(b"0badc0de {\"entry\":{", end as u64);
+                torn.expect("written");
             }
             Step::Check => {
                 self.check();
@@ -485,7 +505,7 @@ impl PlayedNode {
         )
     }
 
-    fn run(&mut self, pod: usize) -> bool {
+    fn run(&mut self, pod: usize, is_seen: bool) -> bool {
         if self.setup.takeover && pod == WITH_DEVICE {
             // Devices of a node with a kubelet are the kubelet's.
             return false;
@@ -511,7 +531,10 @@ impl PlayedNode {
             ready: true,
         };
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &sandbox);
-        let admitted = self.event(|plugin| plugin.run_pod_sandbox(&message));
+        let admitted = match is_seen {
+            true => self.event(|plugin| plugin.run_pod_sandbox(&message)),
+            false => Ok(()),
+        };
         if admitted.is_ok() {
             self.pods[pod].sandboxes.push(sandbox);
         }
@@ -552,7 +575,10 @@ impl PlayedNode {
             sandbox,
             state: State::Creating,
             cpus,
+            has_cpus: self.phase == Phase::Kubelet,
+            quota: milli * 100,
             milli: u64::try_from(milli).unwrap_or(0),
+            resized_unseen: false,
         });
         let created = self.containers.len() - 1;
         let (sandbox, message) = self.messages(pod, created);
@@ -566,7 +592,12 @@ impl PlayedNode {
             .and_then(|linux| linux.resources)
             .and_then(|all| all.cpu);
         if let Some(cpu) = cpu {
-            self.containers[created].cpus = cpu.cpus.parse().expect("CPUs");
+            let container = &mut self.containers[created];
+            if !cpu.cpus.is_empty() {
+                container.has_cpus = true;
+                container.cpus = cpu.cpus.parse().expect("CPUs");
+            }
+            container.quota = cpu.quota.unwrap_or(container.quota);
         }
         self.apply(&answer.update);
         false
@@ -638,10 +669,21 @@ impl PlayedNode {
         self.stop_sandbox(pod);
         self.pods[pod].ended = true;
         let uid = self.pods[pod].uid.clone();
-        self.api.with(|api| api.set(&uid, pod, status));
+        self.api.with(|api| {
+            if api.has(&uid) {
+                api.set(&uid, pod, status);
+            }
+        });
         if self.phase == Phase::Kubelet {
             self.kubelet.assigned.remove(uid.as_str());
             self.set_default_cpus();
+        }
+    }
+
+    fn vanish(&mut self, pod: usize) {
+        let played = &self.pods[pod];
+        if !played.ended && !played.sandboxes.is_empty() {
+            self.api.with(|api| api.set(&played.uid, pod, None));
         }
     }
 
@@ -655,17 +697,21 @@ impl PlayedNode {
         }
     }
 
-    fn resize(&mut self, pod: usize, number: u8) -> bool {
+    fn resize(&mut self, pod: usize, number: u8, change: fn(u64) -> u64) -> bool {
         let Some(index) = self.find(pod, number, State::Running) else {
             return false;
         };
         let (sandbox, message) = self.messages(pod, index);
-        let milli = self.containers[index].milli + 1000;
+        let milli = change(self.containers[index].milli);
         let wanted = resources(milli);
         let answer = self.event(|plugin| plugin.update_container(&sandbox, &message, &wanted));
         match answer {
             Ok(answer) => {
-                self.containers[index].milli = milli;
+                let unseen = self.agent.is_none();
+                let container = &mut self.containers[index];
+                container.milli = milli;
+                container.quota = quota(milli);
+                container.resized_unseen |= unseen;
                 self.apply(&answer.update);
                 false
             }
@@ -676,11 +722,23 @@ impl PlayedNode {
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+fn quota(milli: u64) -> i64 {
+    i64::try_from(milli * 100).expect("small")
+}
+
 fn resources(milli: u64) -> LinuxResources {
     let shares = milli * 1024 / 1000;
-    let quota = i64::try_from(milli * 100).expect("small");
-    let resources = LinuxResources::default().cpu_quota(quota, 100_000);
+    let resources = LinuxResources::default().cpu_quota(quota(milli), 100_000);
     resources.cpu_shares(shares).memory_limit(64 << 20)
+}
+
+/// The resources of a container as the runtime lists them.
+fn listed_resources(container: &PlayedContainer) -> LinuxResources {
+    let resources = resources(container.milli).cpu_quota(container.quota, 100_000);
+    match container.has_cpus {
+        true => resources.cpus(container.cpus.to_string()),
+        false => resources,
+    }
 }
 
 fn message(container: &PlayedContainer) -> Container {
@@ -696,7 +754,7 @@ fn message(container: &PlayedContainer) -> Container {
         name: container.name.to_string(),
         state: state.into(),
         linux: Some(LinuxContainer {
-            resources: Some(resources(container.milli)),
+            resources: Some(listed_resources(container)),
             ..LinuxContainer::default()
         }),
         ..Container::default()

@@ -251,3 +251,174 @@ fn pods_keep_their_cpus_if_cpus_come_back_online_or_the_machine_boots_with_other
         holds(Containerd, true, &steps.concat());
     }
 }
+
+#[test]
+fn without_a_cpu_manager_containers_get_all_cpus_and_their_quota_back_whenever_the_agent_learns_of_it()
+ {
+    for restart in [&[][..], &[Kill, StartAgent]] {
+        let steps = [
+            &container(0)[..],
+            &container(2)[1..],
+            &[Kill, Rules(4), StartAgent],
+            restart,
+            &[Resize(0, 0), Shrink(2, 0)],
+            &[Rules(0)],
+            restart,
+            &container(1)[1..],
+        ];
+        for runtime in [Containerd, CriO] {
+            holds(runtime, true, &steps.concat());
+            holds(runtime, false, &steps.concat());
+        }
+    }
+}
+
+#[test]
+fn a_resize_is_rejected_or_applied() {
+    let steps = [
+        &container(0)[..],
+        &container(2)[1..],
+        &[Resize(0, 0), Shrink(0, 0), Resize(2, 0), Shrink(2, 0)],
+        &[Rules(4), Resize(0, 0), Shrink(0, 0), Resize(2, 0)],
+    ];
+    holds(Containerd, true, &steps.concat());
+    holds(CriO, false, &steps.concat());
+}
+
+#[test]
+fn a_container_of_a_sandbox_that_the_agent_never_saw_is_admitted_with_its_pod() {
+    for api_server in [false, true] {
+        let steps = [
+            WatchAll,
+            RunUnseen(0),
+            Create(0, 0),
+            Created(0, 0),
+            Start(0, 0),
+        ];
+        holds(CriO, api_server, &steps);
+        let steps = [
+            &steps[..],
+            &container(1)[1..],
+            &[Complete(0), RemoveSandbox(0)],
+        ]
+        .concat();
+        holds(Containerd, api_server, &steps);
+    }
+}
+
+#[test]
+fn a_pod_that_the_api_server_deletes_while_it_runs_keeps_its_cpus_until_it_stops() {
+    for restart in [&[][..], &[Kill, StartAgent], &[RestartRuntime]] {
+        let steps = [
+            &container(0)[..],
+            &[Vanish(0), WatchAll, Check],
+            restart,
+            &container(1)[1..],
+            &[Delete(0), WatchAll, Check],
+        ];
+        holds(Containerd, true, &steps.concat());
+        holds(CriO, true, &steps.concat());
+    }
+}
+
+#[test]
+fn a_running_container_gets_no_device_when_the_spec_of_its_pod_arrives() {
+    let steps = [
+        &container(3)[1..],
+        &[WatchAll, Check],
+        &[Kill, StartAgent, WatchAll, Check],
+    ];
+    holds(Containerd, true, &steps.concat());
+    holds(CriO, true, &steps.concat());
+}
+
+#[test]
+fn a_container_of_a_pinned_pod_that_starts_while_the_agent_is_down_gets_the_kubelets_cpus() {
+    let steps = [
+        Run(5),
+        TakeOver,
+        Kill,
+        Create(5, 0),
+        Created(5, 0),
+        Start(5, 0),
+        StartAgent,
+        WatchAll,
+        Check,
+        RestartRuntime,
+        TakeOver,
+        RestartRuntime,
+    ];
+    takeover_holds(&steps);
+}
+
+#[test]
+fn a_pod_whose_sandbox_is_removed_on_a_full_disk_is_released_when_there_is_space() {
+    let steps = [
+        Watch,
+        Run(3),
+        PauseDies(3),
+        Disk(true),
+        RemoveSandbox(3),
+        Disk(false),
+        Check,
+        Run(3),
+    ];
+    holds(Containerd, true, &steps);
+}
+
+#[test]
+fn pods_whose_sandbox_is_made_anew_during_the_takeover_keep_the_kubelets_cpus() {
+    let histories: [&[Step]; 4] = [
+        &[
+            WatchAll,
+            Run(6),
+            PauseDies(6),
+            Disk(true),
+            Run(0),
+            Run(4),
+            TakeOver,
+            Run(6),
+            Disk(false),
+            WatchAll,
+            Check,
+        ],
+        &[
+            WatchAll,
+            Run(1),
+            Run(4),
+            Disk(true),
+            TakeOver,
+            PauseDies(1),
+            Disk(false),
+            WatchAll,
+            Check,
+            Run(1),
+        ],
+        &[
+            Run(4),
+            PauseDies(4),
+            TakeOver,
+            WatchAll,
+            Run(4),
+            Run(5),
+            RestartRuntime,
+            Kill,
+            StartAgent,
+        ],
+        &[
+            WatchAll,
+            Run(4),
+            Run(5),
+            Disk(true),
+            TakeOver,
+            PauseDies(4),
+            Disk(false),
+            Check,
+            Run(4),
+            Create(4, 0),
+            Created(4, 0),
+            Start(4, 0),
+        ],
+    ];
+    histories.into_iter().for_each(takeover_holds);
+}
