@@ -163,8 +163,14 @@ differences! {
     /// Pod-level resources count, and pods with them get nothing exclusive unless they are managed as a whole.
     sees_pod_level_resources since 34,
 
+    /// State files are read in the newest format first, and a memory state file with checksum 0 is accepted.
+    reads_newest_state_first since 36,
+
     /// The masks of device hints have only NUMA nodes with devices of that resource.
     narrows_device_masks since 36,
+
+    /// State files have a copy of their content with a checksum of its own, and are read in its format first.
+    copies_state since 37,
 
     /// `align-by-socket` prefers NUMA nodes of one socket when CPUs are distributed over NUMA nodes.
     distributes_within_sockets since 37,
