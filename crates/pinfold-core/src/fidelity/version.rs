@@ -154,6 +154,9 @@ differences! {
     /// What a pod holds is released when it is not active any more, even if no other pod was admitted after it.
     releases_last_pod since 32,
 
+    /// The memory manager's policy `BestEffort` is known, though only Windows has it.
+    knows_best_effort_memory since 32,
+
     /// The CPU manager looks at L3 caches.
     sees_caches since 32,
 

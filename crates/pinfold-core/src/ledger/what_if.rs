@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Ledger;
+use super::{LastPods, Ledger};
 use super::rules::{Rules, SettingsError};
 use super::state::LedgerState;
 use crate::cpu::{CpuConfigError, CpuManager, CpuReservation, StaticCpus, StaticSettings};
@@ -18,7 +18,7 @@ impl Ledger {
         Self {
             rules: self.rules.clone(),
             state,
-            last: None,
+            last: LastPods::default(),
         }
     }
 
