@@ -82,11 +82,9 @@ impl MemoryPolicy {
                 let policy = StaticMemory::new(machine, &reserved, pod_level, fidelity)?;
                 Ok(MemoryPolicy::Static(policy))
             }
-            other if !settings.fidelity.knows_best_effort_memory() => {
-                Err(UnknownPolicy {
-                    name: other.name().to_owned(),
-                })?
-            }
+            other if !settings.fidelity.knows_best_effort_memory() => Err(UnknownPolicy {
+                name: other.name().to_owned(),
+            })?,
             other @ MemoryManagerPolicy::BestEffort => {
                 Err(MemorySettingsError::OtherPlatform(other))
             }

@@ -180,7 +180,11 @@ fn load_2_or_1(
         return Ok((file, CpuStateFormat::V2));
     }
     let file = load_1(bytes)?;
-    let migrated = migrate_1(file, restore.running, "failed to migrate checkpoint from v1 to v2")?;
+    let migrated = migrate_1(
+        file,
+        restore.running,
+        "failed to migrate checkpoint from v1 to v2",
+    )?;
     Ok((migrated, CpuStateFormat::V1))
 }
 
@@ -194,7 +198,8 @@ fn load_1_or_2(
         return Ok((migrate_1(file, running, failed)?, CpuStateFormat::V1));
     }
     // The Go type of format 2 had no number then.
-    let (file, read) = CpuCheckpoint::decoded_as(bytes, CpuStateFormat::V2, "state.CPUManagerCheckpoint");
+    let (file, read) =
+        CpuCheckpoint::decoded_as(bytes, CpuStateFormat::V2, "state.CPUManagerCheckpoint");
     read.map_err(Fault::Json)?;
     let checksum = file.checksum();
     if checksum.stored != 0 {
@@ -245,11 +250,16 @@ fn migrate_1(
 
 /// The state in a file.
 fn state_of(file: CpuCheckpoint, fidelity: Fidelity) -> Result<CpuManagerState, Fault> {
-    let default_cpus = CpuSet::parse(&file.default_cpu_set).map_err(|error| Fault::DefaultCpus {
-        kind: if fidelity.copies_state() { "CPU set" } else { "cpu set" },
-        text: file.default_cpu_set,
-        error,
-    })?;
+    let default_cpus =
+        CpuSet::parse(&file.default_cpu_set).map_err(|error| Fault::DefaultCpus {
+            kind: if fidelity.copies_state() {
+                "CPU set"
+            } else {
+                "cpu set"
+            },
+            text: file.default_cpu_set,
+            error,
+        })?;
     let mut containers = BTreeMap::new();
     for (pod, entries) in file.entries.iter().flat_map(Map::iter) {
         let mut of_pod = BTreeMap::new();

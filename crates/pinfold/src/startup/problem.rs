@@ -122,7 +122,10 @@ fn memory(error: &MemorySettingsError, machine: &Machine) -> (String, String) {
         }
         MemorySettingsError::Unknown(policy) => {
             return (
-                format!("this version of the kubelet has no memory policy {}", policy.name),
+                format!(
+                    "this version of the kubelet has no memory policy {}",
+                    policy.name
+                ),
                 "use None or Static".to_owned(),
             );
         }

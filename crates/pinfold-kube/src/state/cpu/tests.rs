@@ -117,7 +117,9 @@ fn each_version_tries_its_formats_in_its_order() {
         (
             &damaged,
             36,
-            Some("json: cannot unmarshal object into Go struct field CPUManagerCheckpointV1.entries of type string"),
+            Some(
+                "json: cannot unmarshal object into Go struct field CPUManagerCheckpointV1.entries of type string",
+            ),
         ),
         (&damaged, 37, Some("checkpoint is corrupted")),
         (&V1.to_owned(), 35, None),
@@ -125,7 +127,9 @@ fn each_version_tries_its_formats_in_its_order() {
         (
             &V1.to_owned(),
             37,
-            Some("json: cannot unmarshal string into Go struct field CPUManagerCheckpointV2.entries of type map[string]string"),
+            Some(
+                "json: cannot unmarshal string into Go struct field CPUManagerCheckpointV2.entries of type map[string]string",
+            ),
         ),
         (
             &unknown,
@@ -138,13 +142,16 @@ fn each_version_tries_its_formats_in_its_order() {
         (
             &unknown,
             36,
-            Some("failed to migrate checkpoint from v1 to v2: containerID 'id2' not found in initial containers list"),
+            Some(
+                "failed to migrate checkpoint from v1 to v2: containerID 'id2' not found in initial containers list",
+            ),
         ),
     ] {
         assert_eq!(fault(text, minor).as_deref(), expected, "1.{minor}: {text}");
     }
     for version in KubeletVersion::known() {
-        let (state, _) = restore_by(V2, PodLevel::Ignored, version).expect("every version knows format 2");
+        let (state, _) =
+            restore_by(V2, PodLevel::Ignored, version).expect("every version knows format 2");
         assert_eq!(state.containers.len(), 3, "{version}");
     }
     // 1.37 reads format 3 whether or not pod-level management is on.

@@ -126,11 +126,17 @@ impl MemoryCheckpoint {
             return Ok(None);
         }
         let mut copy = Self::new(MemoryStateFormat::V2).into_copy();
-        let failed = |what| move |error| format!("failed to deserialize memory manager checkpoint{what}: {error}");
+        let failed = |what| {
+            move |error| format!("failed to deserialize memory manager checkpoint{what}: {error}")
+        };
         read.map_err(failed(""))
             .and_then(|()| {
-                unmarshal(text.as_bytes(), &mut copy, "state.MemoryManagerCheckpointData")
-                    .map_err(failed(" data"))
+                unmarshal(
+                    text.as_bytes(),
+                    &mut copy,
+                    "state.MemoryManagerCheckpointData",
+                )
+                .map_err(failed(" data"))
             })
             .map_err(Fault::Json)
             .and_then(|()| checksum.verify())
