@@ -54,7 +54,7 @@ pub struct Ledger {
     last: LastPods,
 }
 
-/// A pod for each provider, in their order.
+/// A pod for each of the kubelet's providers, in their order.
 type LastPods = [Option<PodUid>; 3];
 
 /// The result of an admission request.

@@ -51,7 +51,7 @@ impl Ledger {
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         transaction.set_pod(pod, None);
         let kept = self.last.each_ref().map(|last| last.as_ref() == Some(pod));
-        transaction.release_where(pod, |provider| !kept[provider]);
+        transaction.release_where(pod, |provider| kept.get(provider) != Some(&true));
         Ok(transaction
             .finish(LedgerEvent::Released(pod.clone()))
             .expect("the entry of the pod was removed"))
