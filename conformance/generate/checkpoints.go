@@ -71,6 +71,12 @@ func (g *generator) stateFile(file string, podLevel bool) (string, error) {
 	}
 }
 
+// Since 1.37 a state file has a copy of its content as text.
+var (
+	copyChecksum = regexp.MustCompile(`"dataChecksum":[0-9]+`)
+	dataCopy     = regexp.MustCompile(`"data":"(\\.|[^"\\])*",`)
+)
+
 func generateRestore(g *generator) (string, any, error) {
 	input := fileInput{File: pick(g.Rand, cpuFile, memoryFile), Policy: "static"}
 	if input.File == memoryFile {
@@ -82,6 +88,9 @@ func generateRestore(g *generator) (string, any, error) {
 	}
 	checksum := regexp.MustCompile(`"checksum":[0-9]+`)
 	kinds := []string{"original", "other policy", "truncated", "empty file", "empty object", "wrong checksum", "zero checksum", "no checksum", "unknown field", "changed entry"}
+	if strings.Contains(content, `"dataChecksum":`) {
+		kinds = append(kinds, "changed copy", "wrong checksum of the copy", "no checksum of the copy", "empty copy", "no copy")
+	}
 	kind := kinds[g.number%len(kinds)]
 	input.Content = content
 	switch kind {
@@ -103,6 +112,16 @@ func generateRestore(g *generator) (string, any, error) {
 		input.Content = strings.Replace(content, "{", `{"extra":1,`, 1)
 	case "changed entry":
 		input.Content = strings.Replace(content, `"p0"`, `"q0"`, 1)
+	case "changed copy":
+		input.Content = strings.Replace(content, `\"policyName\":`, `\"policyname\":`, 1)
+	case "wrong checksum of the copy":
+		input.Content = copyChecksum.ReplaceAllString(content, `"dataChecksum":1`)
+	case "no checksum of the copy":
+		input.Content = copyChecksum.ReplaceAllString(content, `"dataChecksum":0`)
+	case "empty copy":
+		input.Content = dataCopy.ReplaceAllString(content, `"data":"",`)
+	case "no copy":
+		input.Content = dataCopy.ReplaceAllString(copyChecksum.ReplaceAllString(content, `"dataChecksum":0`), "")
 	}
 	return kind, input, nil
 }

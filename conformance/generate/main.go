@@ -64,6 +64,7 @@ type world struct {
 	machines map[string]*machine
 	order    []string
 	scratch  string
+	merges   uint64
 }
 
 // generator is what chooses inputs: its random numbers depend on the seed, the family and the number of the case only.
@@ -84,6 +85,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "the seed: the same one makes the same bytes")
 	out := flag.String("out", "", "the folder for the vector files")
 	cases := flag.Int("cases", 0, "cases of each family (0: the family's own number)")
+	merges := flag.Uint64("merges", 1_000_000, "the most combinations of hints that an admission sequence may merge (0: any)")
 	only := flag.String("family", "", "families to make, separated by commas (all)")
 	replay := flag.String("replay", "", "a vector file whose inputs are decided again and compared")
 	flag.Parse()
@@ -95,7 +97,7 @@ func main() {
 	scratch, err := os.MkdirTemp(memory, "vectors")
 	check(err)
 	defer os.RemoveAll(scratch)
-	w := &world{machines: map[string]*machine{}, scratch: scratch}
+	w := &world{machines: map[string]*machine{}, scratch: scratch, merges: *merges}
 	setGates(map[string]bool{"CPUManagerPolicyAlphaOptions": true})
 	known := families
 	if hasGate("PodLevelResourceManagers") {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"reflect"
 	"runtime"
@@ -360,7 +361,36 @@ func (g *generator) admission(podLevel bool) (string, any, error) {
 			s.Steps = append(s.Steps, step{Op: "restart"})
 		}
 	}
+	if g.merges > 0 && s.combinations(len(m.Nodes)) > g.merges {
+		return g.admission(podLevel)
+	}
 	return s.TopologyPolicy + "/" + s.TopologyScope, s, nil
+}
+
+// combinations is how many combinations of hints the kubelet merges at most: it tries each one, so that eight NUMA nodes
+// and five resources take days.
+func (s *scenario) combinations(nodes int) uint64 {
+	if s.TopologyPolicy == "none" {
+		return 0
+	}
+	sum := 0.0
+	for _, step := range s.Steps {
+		if step.Pod == nil {
+			continue
+		}
+		asked := map[string]bool{}
+		for _, c := range step.Pod.all() {
+			own := map[string]bool{}
+			for resource := range c.Requests {
+				own[resource], asked[resource] = true, true
+			}
+			sum += math.Pow(math.Exp2(float64(nodes)), float64(len(own)))
+		}
+		if s.TopologyScope == "pod" {
+			sum += math.Pow(math.Exp2(float64(nodes)), float64(len(asked)))
+		}
+	}
+	return uint64(min(sum, 1e18))
 }
 
 // settings are those of a node that mostly starts.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_fuzz::with_right_checksum;
 use pinfold_kube::state::CpuManagerState;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat};
@@ -23,6 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
             policy: None,
             pod_level,
             running: &BTreeMap::new(),
+            fidelity: Fidelity::Exact,
         };
         let state = match CpuManagerState::restore(&file, &how) {
             Ok((state, _)) => state,

@@ -3,6 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_fuzz::with_right_checksum;
 use pinfold_kube::state::MemoryManagerState;
 use pinfold_kube::state::memory::{MemoryRestore, MemoryStateFormat};
@@ -20,6 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
             file: "memory_manager_state",
             policy: None,
             pod_level,
+            fidelity: Fidelity::Exact,
         };
         let state = match MemoryManagerState::restore(&file, &how) {
             Ok((state, _)) => state,
@@ -28,10 +30,12 @@ fuzz_target!(|bytes: &[u8]| {
                 continue;
             }
         };
-        let written = state.write(format);
-        let (again, read_as) = MemoryManagerState::restore(written.as_bytes(), &how)
-            .unwrap_or_else(|error| panic!("{written}\n{error}"));
-        assert_eq!((&again, read_as), (&state, format), "{written}");
-        assert_eq!(again.write(format), written);
+        for format in [format, MemoryStateFormat::V3] {
+            let written = state.write(format);
+            let (again, read_as) = MemoryManagerState::restore(written.as_bytes(), &how)
+                .unwrap_or_else(|error| panic!("{written}\n{error}"));
+            assert_eq!((&again, read_as), (&state, format), "{written}");
+            assert_eq!(again.write(format), written);
+        }
     }
 });

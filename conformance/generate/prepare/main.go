@@ -1,16 +1,18 @@
 // Prepare writes what "go build" needs to build the generator against one version of Kubernetes: a go.mod with that
-// version, and an overlay that adds files of ours to the kubelet's packages and makes the order of map iterations fixed
-// where it changes a decision.
+// version, and an overlay that adds files of ours to the kubelet's packages, makes the order of map iterations fixed
+// where it changes a decision, and leaves out what the managers do not need.
 package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -50,6 +52,14 @@ var pins = []pin{
 		regexp.MustCompile(`for remainder > 0 \{`),
 		"for passes := 0; remainder > 0; passes++ {\nvectorsPass(passes)",
 	},
+}
+
+// kept are packages of which the managers need only these files. Without the others (predicates, pod sources) the build
+// has a third of the packages. Packages of which they need some types only are replaced by those below _around.
+var kept = map[string][]string{
+	"pkg/kubelet/config":    {"sources.go", "defaults.go", "doc.go"},
+	"pkg/kubelet/lifecycle": {"interfaces.go", "doc.go"},
+	"pkg/kubelet/types":     {"constants.go", "pod_status.go", "pod_update.go", "doc.go"},
 }
 
 func main() {
@@ -157,7 +167,8 @@ func available(module, version string) (string, error) {
 	return "", err
 }
 
-// overlay adds the files below _inside to the packages of the kubelet, and applies the pins.
+// overlay adds the files below _inside to the packages of the kubelet, applies the pins, and leaves out what is not
+// needed.
 func overlay(source, out string) ([]byte, error) {
 	if err := os.Remove(linked(out)); err != nil && !os.IsNotExist(err) {
 		return nil, err
@@ -201,5 +212,52 @@ func overlay(source, out string) ([]byte, error) {
 		}
 		replace[filepath.Join(packages, file)] = changed
 	}
+	if err := leaveOut(replace, linked(out)); err != nil {
+		return nil, err
+	}
 	return json.MarshalIndent(map[string]any{"Replace": replace}, "", "\t")
+}
+
+// leaveOut removes files of packages, and puts the packages below _around in the place of others: an empty name in an
+// overlay means that a file is not there.
+func leaveOut(replace map[string]string, source string) error {
+	keep := maps.Clone(kept)
+	around, err := filepath.Glob("_around/pkg/*/*/*.go")
+	if err != nil {
+		return err
+	}
+	for _, file := range around {
+		name, err := filepath.Rel("_around", filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		keep[name] = nil
+	}
+	for name, files := range keep {
+		folder := filepath.Join(source, filepath.FromSlash(name))
+		found, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("%s: no such package in this version", name)
+		}
+		for _, file := range found {
+			if !slices.Contains(files, filepath.Base(file)) {
+				replace[file] = ""
+			}
+		}
+	}
+	for _, file := range around {
+		from, err := filepath.Abs(file)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel("_around", file)
+		if err != nil {
+			return err
+		}
+		replace[filepath.Join(source, filepath.Dir(name), "zz_vectors_"+filepath.Base(name))] = from
+	}
+	return nil
 }

@@ -111,8 +111,8 @@ fn replay_as(fidelity: Fidelity, family: &str, case: &Case, machines: &Machines)
         "device_hints" => device_hints::replay(case, machines, fidelity),
         "admission" | "admission_podlevel" => admission::replay(case, machines, fidelity),
         "config_errors" => config_errors::replay(case, machines, fidelity),
-        "checkpoints" | "checkpoints_podlevel" => checkpoints::replay(case, machines),
-        "checkpoint_restore" => checkpoint_restore::replay(case, machines),
+        "checkpoints" | "checkpoints_podlevel" => checkpoints::replay(case, machines, fidelity),
+        "checkpoint_restore" => checkpoint_restore::replay(case, machines, fidelity),
         "pathological" => pathological::replay(case, machines, fidelity),
         _ => Err(format!("unknown family {family:?}")),
     };

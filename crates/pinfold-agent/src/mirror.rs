@@ -348,6 +348,7 @@ fn read_cpus(file: &str, bytes: &[u8], pod_level: PodLevel) -> Result<CpuManager
         policy: None,
         pod_level,
         running: &BTreeMap::new(),
+        fidelity: Fidelity::Exact,
     };
     let restored = CpuManagerState::restore(bytes, &how);
     restored
@@ -364,6 +365,7 @@ fn read_memory(
         file,
         policy: None,
         pod_level,
+        fidelity: Fidelity::Exact,
     };
     let restored = MemoryManagerState::restore(bytes, &how);
     restored

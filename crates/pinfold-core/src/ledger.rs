@@ -49,9 +49,13 @@ pub use state::{AdmittedPod, LedgerState, ReusableCpus};
 pub struct Ledger {
     rules: Arc<Rules>,
     state: LedgerState,
-    /// Before version 1.32: the pod of the last admission, which counts as active until the next one.
-    last: Option<PodUid>,
+    /// Before version 1.32: the pod about which each provider was asked last, which counts there as active until the
+    /// next one.
+    last: LastPods,
 }
+
+/// A pod for each of the kubelet's providers, in their order.
+type LastPods = [Option<PodUid>; 3];
 
 /// The result of an admission request.
 #[derive(Clone, Debug)]
@@ -101,7 +105,7 @@ impl Ledger {
         Self {
             rules,
             state,
-            last: None,
+            last: LastPods::default(),
         }
     }
 

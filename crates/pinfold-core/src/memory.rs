@@ -14,6 +14,7 @@
 //! applies and [`MemoryState::revert`] reverts.
 
 use crate::machine::Machine;
+use crate::policy::UnknownPolicy;
 use crate::settings::{MemoryManagerPolicy, Settings};
 
 mod allocate;
@@ -58,6 +59,9 @@ pub enum MemorySettingsError {
     /// A policy that does not exist on Linux.
     #[error("policy \"{0}\" is not available for platform \"linux\"")]
     OtherPlatform(MemoryManagerPolicy),
+    /// A policy that this version does not know.
+    #[error(transparent)]
+    Unknown(#[from] UnknownPolicy),
     /// Reservations that contradict the machine or each other.
     #[error(transparent)]
     Reservation(#[from] ReservationError),
@@ -78,6 +82,9 @@ impl MemoryPolicy {
                 let policy = StaticMemory::new(machine, &reserved, pod_level, fidelity)?;
                 Ok(MemoryPolicy::Static(policy))
             }
+            other if !settings.fidelity.knows_best_effort_memory() => Err(UnknownPolicy {
+                name: other.name().to_owned(),
+            })?,
             other @ MemoryManagerPolicy::BestEffort => {
                 Err(MemorySettingsError::OtherPlatform(other))
             }

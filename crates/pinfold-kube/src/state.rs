@@ -3,10 +3,10 @@
 //! | file | manager | formats |
 //! |---|---|---|
 //! | `cpu_manager_state` | [`cpu`] | 1 (by container id), 2 (by pod and container), 3 (with pod entries), 4 (with a checked copy) |
-//! | `memory_manager_state` | [`memory`] | 1, 2 (with pod entries) |
+//! | `memory_manager_state` | [`memory`] | 1, 2 (with pod entries), 3 (with a checked copy) |
 //! | `kubelet_internal_checkpoint` | [`device`] | one |
 //!
-//! Parsing follows Kubernetes v1.36: the same formats are tried in the same order, the same files are accepted, and
+//! Parsing follows the kubelet's version: the same formats are tried in the same order, the same files are accepted, and
 //! others are rejected with the kubelet's messages. Writing gives the bytes that the kubelet would write, so that it
 //! can restore them. The formats depend on its feature gate `PodLevelResourceManagers`, here [`PodLevel`].
 
@@ -113,9 +113,14 @@ pub enum Fault {
         /// The policy in the file.
         found: String,
     },
+    /// A memory file of format 3 is invalid; older formats are not tried then.
+    #[error("could not load v3 checkpoint: {0}")]
+    Format3(Box<Fault>),
     /// The shared pool is not a CPU set.
-    #[error("could not parse default cpu set {}: {error}", quoted(.text))]
+    #[error("could not parse default {kind} {}: {error}", quoted(.text))]
     DefaultCpus {
+        /// What the kubelet's version calls a CPU set.
+        kind: &'static str,
         /// The text in the file.
         text: String,
         /// The parser's error.
@@ -134,10 +139,13 @@ pub enum Fault {
         error: CpuSetTextError,
     },
     /// A file of format 1 names an unknown container.
-    #[error(
-        "failed to migrate checkpoint from v1 to v2: containerID '{0}' not found in initial containers list"
-    )]
-    UnknownContainer(String),
+    #[error("{failed}: containerID '{id}' not found in initial containers list")]
+    UnknownContainer {
+        /// What the kubelet's version says in front.
+        failed: &'static str,
+        /// The container.
+        id: String,
+    },
     /// A NUMA node that no machine has. The kubelet would accept it.
     #[error("NUMA node {} is not in 0 to 63", .0.id)]
     NoSuchNode(NodeIdOutOfRange),

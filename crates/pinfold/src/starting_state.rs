@@ -344,6 +344,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<(StateFiles, StateFor
             policy: strict.then_some(settings.cpu_policy.name()),
             pod_level,
             running: &BTreeMap::new(),
+            fidelity: settings.fidelity,
         };
         let state = CpuManagerState::restore(&source.bytes, &how);
         let (state, format) = state.map_err(|error| rejected(&error, &source.bytes))?;
@@ -354,6 +355,7 @@ fn state_files(node: &SimulatedNode, dir: &Path) -> Result<(StateFiles, StateFor
             file: &source.name,
             policy: strict.then_some(settings.memory_policy.name()),
             pod_level,
+            fidelity: settings.fidelity,
         };
         let state = MemoryManagerState::restore(&source.bytes, &how);
         let (state, format) = state.map_err(|error| rejected(&error, &source.bytes))?;
@@ -391,7 +393,7 @@ fn rejected(error: &RestoreError, bytes: &[u8]) -> Failure {
         } => format!(
             "written under the policy {found}, but the configuration says {configured}; give the --config of its node"
         ),
-        Fault::Corrupt { .. } | Fault::Format4(_) | Fault::Json(_) if has_checksum(bytes) => {
+        Fault::Corrupt { .. } | Fault::Format3(_) | Fault::Format4(_) | Fault::Json(_) if has_checksum(bytes) => {
             "the checksum does not match the content: the file was changed, or only part of it copied; copy it again"
                 .to_owned()
         }

@@ -1,6 +1,7 @@
 //! Replays the family `checkpoint_restore`: state files, some of them damaged, as a starting kubelet reads them.
 
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::memory::MemoryAmounts;
 use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
 use pinfold_kube::state::memory::MemoryRestore;
@@ -18,17 +19,21 @@ struct Input {
     policy: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> Result<ReplayOutcome, String> {
+pub(super) fn replay(
+    case: &Case,
+    _machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
     let input: Input = case.read()?;
     let found = match input.file.as_str() {
-        "cpu_manager_state" => restore_cpu(&input),
-        "memory_manager_state" => restore_memory(&input),
+        "cpu_manager_state" => restore_cpu(&input, fidelity),
+        "memory_manager_state" => restore_memory(&input, fidelity),
         other => return Err(format!("unknown file {other:?}")),
     };
     case.compare(&found)
 }
 
-fn restore_cpu(input: &Input) -> Value {
+fn restore_cpu(input: &Input, fidelity: Fidelity) -> Value {
     let known =
         |id: &str, pod: &str, container: &str| (id.to_owned(), (pod.into(), container.into()));
     let running: RunningContainers =
@@ -38,6 +43,7 @@ fn restore_cpu(input: &Input) -> Value {
         policy: Some(&input.policy),
         pod_level: PodLevel::Ignored,
         running: &running,
+        fidelity,
     };
     match CpuManagerState::restore(input.content.as_bytes(), &how) {
         Err(error) => json!({"error": error.to_string()}),
@@ -49,11 +55,12 @@ fn restore_cpu(input: &Input) -> Value {
     }
 }
 
-fn restore_memory(input: &Input) -> Value {
+fn restore_memory(input: &Input, fidelity: Fidelity) -> Value {
     let how = MemoryRestore {
         file: &input.file,
         policy: Some(&input.policy),
         pod_level: PodLevel::Ignored,
+        fidelity,
     };
     let state = match MemoryManagerState::restore(input.content.as_bytes(), &how) {
         Err(error) => return json!({"error": error.to_string()}),

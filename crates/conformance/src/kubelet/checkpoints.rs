@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat};
 use pinfold_kube::state::memory::{MemoryRestore, MemoryStateFormat};
 use pinfold_kube::state::{Checksum, CpuManagerState, DeviceManagerState, MemoryManagerState};
@@ -21,9 +22,13 @@ struct Input {
     content: String,
 }
 
-pub(super) fn replay(case: &Case, _machines: &Machines) -> Result<ReplayOutcome, String> {
+pub(super) fn replay(
+    case: &Case,
+    _machines: &Machines,
+    fidelity: Fidelity,
+) -> Result<ReplayOutcome, String> {
     let input: Input = case.read()?;
-    let (checksum, rewritten) = reread(&input)?;
+    let (checksum, rewritten) = reread(&input, fidelity)?;
     if rewritten != input.content {
         return Err(format!(
             "written again:\n{rewritten}\ninstead of:\n{}",
@@ -40,7 +45,7 @@ pub(super) fn replay(case: &Case, _machines: &Machines) -> Result<ReplayOutcome,
 }
 
 /// The checksum of the file, and the file written again after reading it.
-fn reread(input: &Input) -> Result<(Checksum, String), String> {
+fn reread(input: &Input, fidelity: Fidelity) -> Result<(Checksum, String), String> {
     let (file, bytes) = (input.file.as_str(), input.content.as_bytes());
     let level = |has_pod_entries| match has_pod_entries {
         true => PodLevel::Managed,
@@ -54,6 +59,7 @@ fn reread(input: &Input) -> Result<(Checksum, String), String> {
                 policy: None,
                 pod_level: level(format == CpuStateFormat::V3),
                 running: &BTreeMap::new(),
+                fidelity,
             };
             let (state, format) = CpuManagerState::restore(bytes, &how).map_err(text)?;
             Ok((checksum, state.write(format)))
@@ -64,6 +70,7 @@ fn reread(input: &Input) -> Result<(Checksum, String), String> {
                 file,
                 policy: None,
                 pod_level: level(format == MemoryStateFormat::V2),
+                fidelity,
             };
             let (state, format) = MemoryManagerState::restore(bytes, &how).map_err(text)?;
             Ok((checksum, state.write(format)))

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use pinfold_cgroup::{CgroupError, control};
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_kube::state::cpu::{CpuRestore, RunningContainers};
 use pinfold_kube::state::{CpuManagerState, MAX_FILE_BYTES};
 
@@ -36,6 +37,7 @@ fn read_state(path: &Path) -> Option<CpuManagerState> {
         policy: None,
         pod_level: PodLevel::Managed,
         running: &RunningContainers::new(),
+        fidelity: Fidelity::Exact,
     };
     CpuManagerState::restore(&bytes, &how)
         .ok()

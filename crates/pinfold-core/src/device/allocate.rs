@@ -157,17 +157,17 @@ pub struct DeviceGrant {
     pub edits: Vec<DeviceEdit>,
 }
 
-/// Chooses the devices of one container. Nothing changes until the grant's edits are applied.
+/// Chooses the devices of one container and adds them to `grant`. Nothing changes until the grant's edits are applied.
 ///
 /// # Errors
-/// With the first resource, by name, that cannot be allocated.
+/// With the first resource, by name, that cannot be allocated. The grant then has those before it.
 pub fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
     request: DeviceRequest<'_>,
     plugins: &mut dyn PreferredAllocation,
-) -> Result<DeviceGrant, DeviceError> {
-    let mut grant = DeviceGrant::default();
+    grant: &mut DeviceGrant,
+) -> Result<(), DeviceError> {
     for (resource, amount) in &request.container.limits {
         if !pool.is_device(state, resource) {
             continue;
@@ -186,7 +186,7 @@ pub fn allocate(
         });
         grant.devices.insert(resource.clone(), devices);
     }
-    Ok(grant)
+    Ok(())
 }
 
 /// Chooses the devices of one resource; `None` if the container already has them or needs none.

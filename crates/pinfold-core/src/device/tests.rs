@@ -80,8 +80,9 @@ fn admit(
             affinity,
             reusable: &ReusableDevices::before(state, &demand, &container.name),
         };
-        match allocate(pool, state, request, &mut NoPreference) {
-            Ok(grant) => {
+        let mut grant = DeviceGrant::default();
+        match allocate(pool, state, request, &mut NoPreference, &mut grant) {
+            Ok(()) => {
                 for edit in &grant.edits {
                     state.apply(edit).expect("made for this state");
                 }

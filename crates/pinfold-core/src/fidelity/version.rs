@@ -154,6 +154,9 @@ differences! {
     /// What a pod holds is released when it is not active any more, even if no other pod was admitted after it.
     releases_last_pod since 32,
 
+    /// The memory manager's policy `BestEffort` is known, though only Windows has it.
+    knows_best_effort_memory since 32,
+
     /// The CPU manager looks at L3 caches.
     sees_caches since 32,
 
@@ -163,6 +166,9 @@ differences! {
     /// Pod-level resources count, and pods with them get nothing exclusive unless they are managed as a whole.
     sees_pod_level_resources since 34,
 
+    /// State files are read in the newest format first, and a memory state file with checksum 0 is accepted.
+    reads_newest_state_first since 36,
+
     /// The masks of device hints have only NUMA nodes with devices of that resource.
     narrows_device_masks since 36,
 
@@ -170,8 +176,8 @@ differences! {
     /// `PodLevelResourceManagers`, which exists.
     reads_pod_entries since 36,
 
-    /// A CPU state file with entries by container id (format 1) is not read any more.
-    forgets_container_ids since 37,
+    /// State files have a copy of their content with a checksum of its own, and are read in its format first.
+    copies_state since 37,
 
     /// `align-by-socket` prefers NUMA nodes of one socket when CPUs are distributed over NUMA nodes.
     distributes_within_sockets since 37,

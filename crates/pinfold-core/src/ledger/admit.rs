@@ -14,7 +14,7 @@ use super::change::LedgerEvent;
 use super::providers::{AllocationError, HintProvider, PodInAdmission};
 use super::state::AdmittedPod;
 use super::transaction::LedgerTransaction;
-use super::{Admission, Ledger};
+use super::{Admission, LastPods, Ledger};
 use crate::cpu_set::CpuSet;
 use crate::decision::{AdmissionResult, Assignment, Decision, Rejection, RejectionReason};
 use crate::device::{NoPreference, PreferredAllocation};
@@ -38,6 +38,7 @@ impl Ledger {
             transaction,
             plugins: &mut NoPreference,
             affinities: BTreeMap::new(),
+            last: None,
             listed: Some((most, Vec::new())),
             explanation: Explanation::default(),
         };
@@ -64,13 +65,6 @@ impl Ledger {
         let ordinal = self.state.generation;
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         let lasting = !transaction.rules.fidelity().releases_last_pod() && aside.is_none();
-        if lasting {
-            let last = self.last.replace(pod.uid.clone());
-            let gone = |last: &PodUid| !transaction.state.admitted_pods.contains_key(last);
-            if let Some(last) = last.filter(|last| *last != pod.uid).filter(gone) {
-                transaction.release_all(&last);
-            }
-        }
         if let Some(aside) = aside {
             let edit = transaction
                 .state
@@ -83,6 +77,7 @@ impl Ledger {
             transaction,
             plugins,
             affinities: BTreeMap::new(),
+            last: lasting.then_some(&mut self.last),
             listed: None,
             explanation: Explanation {
                 policy: self.rules.policy(),
@@ -151,6 +146,8 @@ impl Ledger {
 
 /// The state of one admission while it runs.
 pub(super) struct Attempt<'l, 'p> {
+    /// The pods of earlier admissions that are still held, where they are: see [`Ledger`].
+    last: Option<&'l mut LastPods>,
     pub(super) transaction: LedgerTransaction<'l>,
     pub(super) pod: PodInAdmission<'p>,
     pub(super) plugins: &'p mut dyn PreferredAllocation,
@@ -195,9 +192,29 @@ impl<'p> Attempt<'_, 'p> {
         Ok(())
     }
 
+    /// Before version 1.32, a provider that is asked about this pod forgets the one before it if that is gone. Mirrors
+    /// `setPodPendingAdmission`.
+    fn ask(&mut self, provider: usize) {
+        let pod = &self.pod.demand.pod().uid;
+        let Some(last) = self.last.as_mut().and_then(|last| last.get_mut(provider)) else {
+            return;
+        };
+        if last.as_ref() == Some(pod) {
+            return;
+        }
+        let before = last.replace(pod.clone());
+        let gone = |pod: &PodUid| !self.transaction.state.admitted_pods.contains_key(pod);
+        if let Some(before) = before.filter(gone) {
+            self.transaction.rules.providers[provider].release(&mut self.transaction, &before);
+        }
+    }
+
     /// Merges the hints of all resources of one container, or of the pod as a whole, into one NUMA affinity.
     fn align(&mut self, container: Option<&Container>) -> Result<Hint, Rejection> {
         let rules = self.transaction.rules;
+        for number in 0..rules.providers.len() {
+            self.ask(number);
+        }
         let providers = rules.providers.iter();
         let hints: SmallVec<[ProviderHints; 3]> = providers
             .map(|provider| provider.hints(self, container))
@@ -269,7 +286,8 @@ impl<'p> Attempt<'_, 'p> {
 
     /// Allocates everything that one container requests.
     fn allocate(&mut self, container: &'p Container, hint: Hint) -> Result<(), Rejection> {
-        for provider in self.transaction.rules.providers {
+        for (number, provider) in self.transaction.rules.providers.iter().enumerate() {
+            self.ask(number);
             provider
                 .allocate(self, container, hint)
                 .map_err(|error| self.rejection(*provider, error, Some(container)))?;

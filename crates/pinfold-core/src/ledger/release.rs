@@ -50,9 +50,8 @@ impl Ledger {
         }
         let mut transaction = LedgerTransaction::new(&self.rules, &mut self.state);
         transaction.set_pod(pod, None);
-        if self.last.as_ref() != Some(pod) {
-            transaction.release_all(pod);
-        }
+        let kept = self.last.each_ref().map(|last| last.as_ref() == Some(pod));
+        transaction.release_where(pod, |provider| kept.get(provider) != Some(&true));
         Ok(transaction
             .finish(LedgerEvent::Released(pod.clone()))
             .expect("the entry of the pod was removed"))
@@ -63,8 +62,15 @@ impl LedgerTransaction<'_> {
     /// Releases everything that the providers have recorded for a pod. Mirrors their `removeStaleState` for a pod that
     /// is not active any more.
     pub(super) fn release_all(&mut self, pod: &PodUid) {
-        for provider in self.rules.providers {
-            provider.release(self, pod);
+        self.release_where(pod, |_| true);
+    }
+
+    /// The same for some providers, by their position.
+    fn release_where(&mut self, pod: &PodUid, releases: impl Fn(usize) -> bool) {
+        for (number, provider) in self.rules.providers.iter().enumerate() {
+            if releases(number) {
+                provider.release(self, pod);
+            }
         }
         if !self.rules.fidelity().remembers_reuse_after_admission() {
             self.reusable_cpus(None);

@@ -6,14 +6,14 @@
 //!
 //! [`Fidelity::Sound`]: crate::fidelity::Fidelity::Sound
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::change::LedgerEvent;
 use super::rules::Rules;
 use super::state::{AdmittedPod, LedgerState};
 use super::transaction::LedgerTransaction;
-use super::{AuditFinding, Ledger, LedgerError, check_containers};
+use super::{AuditFinding, LastPods, Ledger, LedgerError, check_containers};
 use crate::cpu::{CpuState, CpuStateError};
 use crate::decision::{AdmissionResult, Decision};
 use crate::device::{DevicePool, DeviceState, PreferredAllocation};
@@ -101,7 +101,8 @@ impl Ledger {
             .collect();
         let pool = self.state.pool.clone();
         let gone = |last: &PodUid| !self.state.admitted_pods.contains_key(last);
-        let last = self.last.take().filter(gone);
+        let last = std::mem::take(&mut self.last);
+        let last = last.into_iter().flatten().filter(gone).collect();
         let (mut ledger, restarted) =
             Ledger::restart_after(last, self.rules.clone(), saved, pool, &pods, plugins)?;
         ledger.state.generation = ledger.state.generation.max(self.state.generation);
@@ -121,13 +122,13 @@ impl Ledger {
         pods: &[Arc<Pod>],
         plugins: &mut dyn PreferredAllocation,
     ) -> Result<(Self, Restarted), RestartError> {
-        Self::restart_after(None, rules, saved, pool, pods, plugins)
+        Self::restart_after(BTreeSet::new(), rules, saved, pool, pods, plugins)
     }
 
-    /// As [`Ledger::restart_from`]. `last` is a pod that is gone and still in the state; it is released once the managers
+    /// As [`Ledger::restart_from`]. The pods `last` are gone and still in the state; they are released once the managers
     /// have started.
     fn restart_after(
-        last: Option<PodUid>,
+        last: BTreeSet<PodUid>,
         rules: Arc<Rules>,
         saved: SavedState,
         pool: DevicePool,
@@ -143,9 +144,9 @@ impl Ledger {
             let mut ledger = Self {
                 rules,
                 state,
-                last: None,
+                last: LastPods::default(),
             };
-            if let Some(last) = last {
+            for last in last {
                 let mut transaction = LedgerTransaction::new(&ledger.rules, &mut ledger.state);
                 transaction.release_all(&last);
                 transaction.finish(LedgerEvent::Released(last));
@@ -162,7 +163,7 @@ impl Ledger {
         let ledger = Self {
             rules,
             state,
-            last: None,
+            last: LastPods::default(),
         };
         if let Some(finding) = ledger.audit().into_iter().next() {
             return Err(RestartError::Unsound(finding));
@@ -186,7 +187,7 @@ impl Ledger {
         Self {
             rules,
             state,
-            last: None,
+            last: LastPods::default(),
         }
     }
 
@@ -198,7 +199,7 @@ impl Ledger {
         let ledger = Self {
             rules,
             state,
-            last: None,
+            last: LastPods::default(),
         };
         match ledger.audit().into_iter().next() {
             Some(finding) => Err(finding),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Ledger;
 use super::rules::{Rules, SettingsError};
 use super::state::LedgerState;
+use super::{LastPods, Ledger};
 use crate::cpu::{CpuConfigError, CpuManager, CpuReservation, StaticCpus, StaticSettings};
 use crate::cpu_set::{CpuList, CpuSet};
 use crate::settings::Settings;
@@ -18,7 +18,7 @@ impl Ledger {
         Self {
             rules: self.rules.clone(),
             state,
-            last: None,
+            last: LastPods::default(),
         }
     }
 

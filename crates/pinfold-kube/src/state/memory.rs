@@ -1,12 +1,14 @@
 //! The memory manager's file, `memory_manager_state`: memory and hugepages of every NUMA node, and their assignments.
 //!
-//! Mirrors `restoreState` and `storeState` of the memory manager's checkpointed state. With pod-level management the
-//! kubelet tries format 2, then 1; without it, 1 only. As for CPUs, a file whose checksum is 0 is valid as format 1
-//! only, and with pod-level management its pod entries are then used unchecked.
+//! Mirrors `restoreState` and `storeState` of the memory manager's checkpointed state. Kubelets up to 1.35 know format 1
+//! only, and reject a file whose checksum is 0. 1.36 tries format 2 with pod-level management, then 1; as for CPUs, a
+//! file whose checksum is 0 is valid as format 1 only, and with pod-level management its pod entries are then used
+//! unchecked. 1.37 tries 3, 2 and 1. As for CPUs, a file with the fields of format 3 is parsed as 1.37 does.
 
 use std::collections::BTreeMap;
 
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_core::memory::{MemoryAmounts, MemoryBlock};
 use pinfold_core::name::{ContainerName, PodUid, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
@@ -52,6 +54,8 @@ pub enum MemoryStateFormat {
     V1,
     /// With pod entries.
     V2,
+    /// Format 1, and a copy with pod entries as text with its own checksum; what v1.37 writes.
+    V3,
 }
 
 /// The options of restoring the file.
@@ -63,6 +67,8 @@ pub struct MemoryRestore<'a> {
     pub policy: Option<&'a str>,
     /// Whether pod-level management is on.
     pub pod_level: PodLevel,
+    /// Whose rules to read by.
+    pub fidelity: Fidelity,
 }
 
 impl MemoryManagerState {
@@ -81,7 +87,7 @@ impl MemoryManagerState {
         restore: &MemoryRestore<'_>,
     ) -> Result<(Self, MemoryStateFormat), RestoreError> {
         checkpoint::restore(KubeletManager::Memory, restore.file, bytes, |bytes| {
-            let (file, format) = load(bytes, restore.pod_level)?;
+            let (file, format) = load(bytes, restore)?;
             check_policy("[memorymanager] ", restore.policy, &file.policy_name)?;
             Ok((Self::try_from(&file)?, format))
         })
@@ -91,8 +97,10 @@ impl MemoryManagerState {
     #[must_use]
     pub fn write(&self, format: MemoryStateFormat) -> String {
         let mut file = MemoryCheckpoint::from(self);
-        if format == MemoryStateFormat::V1 {
-            file.pod_entries = None;
+        match format {
+            MemoryStateFormat::V1 => file.pod_entries = None,
+            MemoryStateFormat::V2 => {}
+            MemoryStateFormat::V3 => return MemoryCheckpoint::write_format3(file),
         }
         file.write()
     }
@@ -114,23 +122,50 @@ impl MemoryManagerState {
 }
 
 /// Finds the format in which the file is valid.
-fn load(bytes: &[u8], pod_level: PodLevel) -> Result<(MemoryCheckpoint, MemoryStateFormat), Fault> {
-    let has_pods = uses_pod_entries(pod_level);
-    let (newer, read) = MemoryCheckpoint::decoded(bytes, MemoryStateFormat::V2);
-    if has_pods && read.is_ok() && newer.checksum().is_valid() {
+fn load(
+    bytes: &[u8],
+    restore: &MemoryRestore<'_>,
+) -> Result<(MemoryCheckpoint, MemoryStateFormat), Fault> {
+    let (fidelity, has_pods) = (restore.fidelity, uses_pod_entries(restore.pod_level));
+    if let Some(mut file) = MemoryCheckpoint::of_format3(bytes)? {
+        file.pod_entries = file.pod_entries.filter(|_| has_pods);
+        return Ok((file, MemoryStateFormat::V3));
+    }
+    if !fidelity.reads_newest_state_first() {
+        return load_1_of_old_kubelets(bytes);
+    }
+    let (mut newer, read) = MemoryCheckpoint::decoded(bytes, MemoryStateFormat::V2);
+    // 1.37 tries format 2 whether or not pod-level management is on.
+    if (has_pods || fidelity.copies_state()) && read.is_ok() && newer.checksum().is_valid() {
+        newer.pod_entries = newer.pod_entries.filter(|_| has_pods);
         return Ok((newer, MemoryStateFormat::V2));
     }
     let format = MemoryStateFormat::V1;
     let (mut file, read) = MemoryCheckpoint::decoded(bytes, format);
     read.map_err(Fault::Json)?;
     let checksum = file.checksum();
-    // A format number in the type name is accepted only without pod-level management.
-    let numbered = || file.checksum_over(|file| dump_of_pointer(file, format.type_name()));
-    if checksum.stored != 0 && (has_pods || !numbered().is_valid()) {
+    // 1.36 accepts a format number in the type name without pod-level management.
+    let numbered = || {
+        let checksum = file.checksum_over(|file| dump_of_pointer(file, format.type_name()));
+        !has_pods && !fidelity.copies_state() && checksum.is_valid()
+    };
+    if checksum.stored != 0 && !numbered() {
         checksum.verify()?;
     }
-    // The pod entries decoded by the failed attempt are kept.
-    file.pod_entries = newer.pod_entries.filter(|_| has_pods);
+    // 1.36 keeps the pod entries decoded by the failed attempt.
+    file.pod_entries = newer
+        .pod_entries
+        .filter(|_| has_pods && !fidelity.copies_state());
+    Ok((file, format))
+}
+
+/// Tries format 1, whose Go type had no number then.
+fn load_1_of_old_kubelets(bytes: &[u8]) -> Result<(MemoryCheckpoint, MemoryStateFormat), Fault> {
+    let format = MemoryStateFormat::V1;
+    let name = MemoryStateFormat::V2.type_name();
+    let (file, read) = MemoryCheckpoint::decoded_as(bytes, format, name);
+    read.map_err(Fault::Json)?;
+    file.checksum().verify()?;
     Ok((file, format))
 }
 

@@ -30,13 +30,13 @@ impl StateFormats {
             rules.pod_level() == PodLevel::Managed && rules.fidelity().reads_pod_entries();
         Self {
             cpu: Some(match rules.fidelity() {
-                fidelity if fidelity.forgets_container_ids() => CpuStateFormat::V4,
+                fidelity if fidelity.copies_state() => CpuStateFormat::V4,
                 _ if has_pods => CpuStateFormat::V3,
                 _ => CpuStateFormat::V2,
             }),
             memory: Some(match rules.fidelity() {
-                // Every version reads the newest format as the first one.
-                fidelity if has_pods && !fidelity.forgets_container_ids() => MemoryStateFormat::V2,
+                fidelity if fidelity.copies_state() => MemoryStateFormat::V3,
+                _ if has_pods => MemoryStateFormat::V2,
                 _ => MemoryStateFormat::V1,
             }),
         }
@@ -46,7 +46,7 @@ impl StateFormats {
 /// Why a version does not read a CPU state file of this format.
 fn unread_cpus(format: CpuStateFormat, rules: &Rules) -> Option<String> {
     match format {
-        CpuStateFormat::V1 if rules.fidelity().forgets_container_ids() => {
+        CpuStateFormat::V1 if rules.fidelity().copies_state() => {
             Some("its entries are by container id".to_owned())
         }
         CpuStateFormat::V3 => without_pod_entries(rules),
@@ -57,7 +57,8 @@ fn unread_cpus(format: CpuStateFormat, rules: &Rules) -> Option<String> {
 /// Why a version does not read a memory state file of this format.
 fn unread_memory(format: MemoryStateFormat, rules: &Rules) -> Option<String> {
     match format {
-        MemoryStateFormat::V1 => None,
+        // Every version reads the fields of format 3 that format 1 has too.
+        MemoryStateFormat::V1 | MemoryStateFormat::V3 => None,
         MemoryStateFormat::V2 => without_pod_entries(rules),
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use pinfold_core::demand::PodLevel;
+use pinfold_core::fidelity::Fidelity;
 use pinfold_kube::state::cpu::{CpuRestore, CpuStateFormat, RunningContainers};
 use pinfold_kube::state::{CpuManagerState, KubeletManager, MAX_FILE_BYTES, RestoreError};
 
@@ -59,6 +60,7 @@ impl CpuManagerStateFile {
             policy: None,
             pod_level,
             running: &RunningContainers::new(),
+            fidelity: Fidelity::Exact,
         };
         let (state, format) = CpuManagerState::restore(&bytes, &how)?;
         Ok(Self {

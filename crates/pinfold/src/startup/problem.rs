@@ -120,6 +120,15 @@ fn memory(error: &MemorySettingsError, machine: &Machine) -> (String, String) {
                 "use None or Static".to_owned(),
             );
         }
+        MemorySettingsError::Unknown(policy) => {
+            return (
+                format!(
+                    "this version of the kubelet has no memory policy {}",
+                    policy.name
+                ),
+                "use None or Static".to_owned(),
+            );
+        }
         MemorySettingsError::Reservation(error) => error,
     };
     match error {

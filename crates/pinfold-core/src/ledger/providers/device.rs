@@ -3,7 +3,7 @@
 use super::{AllocationError, Attempt, HintProvider};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::demand;
-use crate::device::{self, DeviceError, DeviceMasks, DeviceRequest};
+use crate::device::{self, DeviceError, DeviceGrant, DeviceMasks, DeviceRequest};
 use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::transaction::LedgerTransaction;
@@ -111,8 +111,14 @@ impl HintProvider for DeviceProvider {
             affinity: hint.mask,
             reusable: &pod.devices,
         };
-        let grant = device::allocate(&state.pool, &state.devices, request, *plugins)?;
-        transaction.devices(grant.edits);
+        let mut grant = DeviceGrant::default();
+        let (pool, devices) = (&state.pool, &state.devices);
+        let allocated = device::allocate(pool, devices, request, *plugins, &mut grant);
+        // The devices of resources before the one that is short stay assigned as long as other parts of a rejected pod.
+        if allocated.is_ok() || !transaction.rules.fidelity().releases_last_pod() {
+            transaction.devices(grant.edits);
+        }
+        allocated?;
         let devices = &transaction.state.devices;
         pod.devices.add(&pod.demand, container, devices);
         Ok(())

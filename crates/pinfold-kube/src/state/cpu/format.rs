@@ -97,7 +97,7 @@ impl CpuCheckpoint {
         Self {
             id_entries: by_id.then(Map::empty),
             entries: (!by_id).then(Map::empty),
-            pod_entries: (format >= CpuStateFormat::V3).then(|| CpuPodEntries(Map::empty())),
+            pod_entries: (format == CpuStateFormat::V3).then(|| CpuPodEntries(Map::empty())),
             checksum: Some(ChecksumField(0)),
             data: has_copy.then(String::new),
             data_checksum: has_copy.then(ChecksumField::default),
@@ -107,8 +107,17 @@ impl CpuCheckpoint {
 
     /// The file decoded in this format, as far as it could be, and the error.
     pub(super) fn decoded(bytes: &[u8], format: CpuStateFormat) -> (Self, Result<(), String>) {
+        Self::decoded_as(bytes, format, format.type_name())
+    }
+
+    /// The same where the Go type of the format has this name, for messages.
+    pub(super) fn decoded_as(
+        bytes: &[u8],
+        format: CpuStateFormat,
+        type_name: &'static str,
+    ) -> (Self, Result<(), String>) {
         let mut file = Self::new(format);
-        let read = unmarshal(bytes, &mut file, format.type_name());
+        let read = unmarshal(bytes, &mut file, type_name);
         (file, read)
     }
 
@@ -157,13 +166,15 @@ impl CpuCheckpoint {
         }
     }
 
-    /// The file of format 4: format 3 for older kubelets, with checksum 0, and all fields once more as text.
+    /// The file of format 4: format 2 for older kubelets, and all fields once more as text.
     pub(super) fn write_format4(state: &CpuManagerState) -> String {
         let mut text = String::new();
-        let mut file = Self::of_state(state, CpuStateFormat::V4);
         Self::of_state(state, CpuStateFormat::V3)
             .into_copy()
             .encode(&mut text);
+        let mut file = Self::of_state(state, CpuStateFormat::V2);
+        let checksum = file.checksum().computed();
+        *file.checksum_field() = ChecksumField(checksum.into());
         file.data = Some(text);
         file.data_checksum = Some(ChecksumField(file.data_checksum().computed().into()));
         let mut out = String::new();

@@ -1,4 +1,5 @@
 use super::*;
+use pinfold_core::fidelity::KubeletVersion;
 use proptest::prelude::*;
 
 /// A file as a kubelet without pod-level management writes it.
@@ -13,12 +14,21 @@ fn restore_at(
     text: &str,
     pod_level: PodLevel,
 ) -> Result<(CpuManagerState, CpuStateFormat), RestoreError> {
+    restore_by(text, pod_level, KubeletVersion::DEFAULT)
+}
+
+fn restore_by(
+    text: &str,
+    pod_level: PodLevel,
+    version: KubeletVersion,
+) -> Result<(CpuManagerState, CpuStateFormat), RestoreError> {
     let running = [("id1".to_owned(), ("podA".into(), "c0".into()))].into();
     let how = CpuRestore {
         file: "cpu_manager_state",
         policy: Some("static"),
         pod_level,
         running: &running,
+        fidelity: Fidelity::of_kubelet(version),
     };
     CpuManagerState::restore(text.as_bytes(), &how)
 }
@@ -69,14 +79,21 @@ fn a_file_is_written_back_byte_for_byte() {
 
 #[test]
 fn format_4_carries_a_checked_copy() {
-    let state = sample();
+    let mut state = sample();
     let text = state.write(CpuStateFormat::V4);
-    assert_eq!(restore(&text), Ok((state.clone(), CpuStateFormat::V4)));
-    // An older kubelet reads the rest as format 2, whose checksum is 0.
+    assert_eq!(
+        restore_at(&text, PodLevel::Managed),
+        Ok((state.clone(), CpuStateFormat::V4))
+    );
+    // An older kubelet reads the rest as format 2.
+    let (checksum, format) = CpuManagerState::checksum(text.as_bytes()).expect("good");
     assert!(
-        text.contains(r#""checksum":0,"data":"{\"policyName\":\"static\""#),
+        checksum.is_valid() && format == CpuStateFormat::V2,
         "{text}"
     );
+    // Without pod-level management the pod entries do not count.
+    state.pods.clear();
+    assert_eq!(restore(&text), Ok((state, CpuStateFormat::V4)));
     // A damaged copy is rejected, not replaced by the unchecked rest.
     let damaged = text.replacen("2-3", "2-9", 2);
     let message = restore(&damaged).expect_err("damaged").to_string();
@@ -84,6 +101,63 @@ fn format_4_carries_a_checked_copy() {
         message.contains("could not load v4 checkpoint: checkpoint is corrupted"),
         "{message}"
     );
+}
+
+#[test]
+fn each_version_tries_its_formats_in_its_order() {
+    let fault = |text: &str, minor| {
+        let version = KubeletVersion::minor(minor);
+        let restored = restore_by(text, PodLevel::Ignored, version);
+        restored.err().map(|error| error.fault.to_string())
+    };
+    let damaged = V2.replace("2-3", "2-9");
+    let unknown = V1.replace("id1", "id2");
+    for (text, minor, expected) in [
+        (&damaged, 35, Some("checkpoint is corrupted")),
+        (
+            &damaged,
+            36,
+            Some(
+                "json: cannot unmarshal object into Go struct field CPUManagerCheckpointV1.entries of type string",
+            ),
+        ),
+        (&damaged, 37, Some("checkpoint is corrupted")),
+        (&V1.to_owned(), 35, None),
+        (&V1.to_owned(), 36, None),
+        (
+            &V1.to_owned(),
+            37,
+            Some(
+                "json: cannot unmarshal string into Go struct field CPUManagerCheckpointV2.entries of type map[string]string",
+            ),
+        ),
+        (
+            &unknown,
+            35,
+            Some(
+                "error migrating v1 checkpoint state to v2 checkpoint state: \
+                 containerID 'id2' not found in initial containers list",
+            ),
+        ),
+        (
+            &unknown,
+            36,
+            Some(
+                "failed to migrate checkpoint from v1 to v2: containerID 'id2' not found in initial containers list",
+            ),
+        ),
+    ] {
+        assert_eq!(fault(text, minor).as_deref(), expected, "1.{minor}: {text}");
+    }
+    for version in KubeletVersion::known() {
+        let (state, _) =
+            restore_by(V2, PodLevel::Ignored, version).expect("every version knows format 2");
+        assert_eq!(state.containers.len(), 3, "{version}");
+    }
+    // 1.37 reads format 3 whether or not pod-level management is on.
+    let newest = KubeletVersion::minor(37);
+    let (state, format) = restore_by(V3, PodLevel::Ignored, newest).expect("format 3");
+    assert_eq!((format, state.pods.len()), (CpuStateFormat::V3, 0));
 }
 
 #[test]
@@ -161,6 +235,7 @@ fn a_file_above_the_size_limit_is_rejected() {
         policy: None,
         pod_level: PodLevel::Ignored,
         running: &BTreeMap::new(),
+        fidelity: Fidelity::Exact,
     };
     let error = CpuManagerState::restore(&large, &how).expect_err("too large");
     assert_eq!(*error.fault, Fault::TooLarge(large.len()));
@@ -183,6 +258,7 @@ proptest! {
             policy: Some("static"),
             pod_level: PodLevel::Ignored,
             running: &BTreeMap::new(),
+            fidelity: Fidelity::Exact,
         };
         if let Ok((state, _)) = CpuManagerState::restore(&bytes, &how) {
             let (original, _) = restore(V2).expect("good");

@@ -10,6 +10,7 @@ use super::format::{
 use super::{MemoryManagerState, NumaNodeMemory};
 use crate::go::value::{Pointer, Slice};
 use crate::state::Fault;
+use crate::state::checkpoint::ChecksumField;
 
 impl TryFrom<&MemoryCheckpoint> for MemoryManagerState {
     type Error = Fault;
@@ -99,6 +100,7 @@ impl From<&MemoryManagerState> for MemoryCheckpoint {
                 })
                 .collect(),
             )),
+            checksum: Some(ChecksumField(0)),
             ..Self::default()
         }
     }

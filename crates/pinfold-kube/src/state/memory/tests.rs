@@ -1,4 +1,5 @@
 use super::*;
+use pinfold_core::fidelity::KubeletVersion;
 use proptest::prelude::*;
 
 /// A file as a kubelet without pod-level management writes it.
@@ -12,6 +13,7 @@ fn restore_at(
         file: "memory_manager_state",
         policy: Some("Static"),
         pod_level,
+        fidelity: Fidelity::Exact,
     };
     MemoryManagerState::restore(text.as_bytes(), &how)
 }
@@ -50,6 +52,45 @@ fn pod_entries_are_kept_in_format_2_only() {
         Fault::Corrupt { .. }
     ));
     assert_eq!(state.write(MemoryStateFormat::V1), V1);
+}
+
+#[test]
+fn format_3_carries_a_checked_copy() {
+    let (mut state, _) = restore(V1).expect("good");
+    let block = state.containers["p13"]["c0"].clone();
+    state.pods.insert("p13".into(), block);
+    let text = state.write(MemoryStateFormat::V3);
+    let restored = restore_at(&text, PodLevel::Managed);
+    assert_eq!(restored, Ok((state, MemoryStateFormat::V3)));
+    // An older kubelet reads the rest as format 1.
+    let (checksum, format) = MemoryManagerState::checksum(text.as_bytes()).expect("good");
+    assert!(
+        checksum.is_valid() && format == MemoryStateFormat::V1,
+        "{text}"
+    );
+    let damaged = text.replace("1006632960", "1006632961");
+    let message = restore(&damaged).expect_err("damaged").to_string();
+    assert!(
+        message.contains("could not load v3 checkpoint: checkpoint is corrupted"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_file_with_checksum_0_is_accepted_since_1_36() {
+    let unchecked = V1.replace("869405357", "0");
+    for version in KubeletVersion::known() {
+        let how = MemoryRestore {
+            file: "memory_manager_state",
+            policy: None,
+            pod_level: PodLevel::Ignored,
+            fidelity: Fidelity::of_kubelet(version),
+        };
+        let accepts = |text: &str| MemoryManagerState::restore(text.as_bytes(), &how).is_ok();
+        assert!(accepts(V1), "{version}");
+        let since = KubeletVersion::minor(36);
+        assert_eq!(accepts(&unchecked), version >= since, "{version}");
+    }
 }
 
 #[test]
@@ -149,6 +190,7 @@ proptest! {
             file: "f",
             policy: None,
             pod_level: if managed { PodLevel::Managed } else { PodLevel::Ignored },
+            fidelity: Fidelity::Exact,
         };
         if let Ok((state, _)) = MemoryManagerState::restore(&bytes, &how) {
             let text = state.write(MemoryStateFormat::V1);
