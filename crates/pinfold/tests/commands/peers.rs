@@ -6,23 +6,31 @@ use std::path::Path;
 
 use conformance::peers::Session;
 use flate2::read::GzDecoder;
+use pinfold_kube::objects;
 use serde_json::{Value, json};
 
 use crate::program::{root, run, scratch};
 
-/// The sessions in a file of `conformance/peers`.
-fn sessions(file: &str) -> Vec<Session> {
+/// The lines of a file of `conformance/peers`.
+fn lines(file: &str) -> Vec<Value> {
     let path = root().join("conformance/peers").join(file);
     let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();
     GzDecoder::new(bytes.as_slice())
         .read_to_string(&mut text)
         .expect("a complete file");
-    text.lines()
-        .map(|line| {
-            let line: Value = serde_json::from_str(line).expect("JSON");
-            Session::from_json(&line).expect("a session")
-        })
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+/// The sessions in a file of `conformance/peers`.
+fn sessions(file: &str) -> Vec<Session> {
+    let lines = lines(file);
+    let sessions = lines.iter();
+    sessions
+        .map(|line| Session::from_json(line).expect("a session"))
         .collect()
 }
 
@@ -75,4 +83,20 @@ fn a_recorded_decision_that_the_program_does_not_make_is_a_difference() {
         panic!("{:?}", comparison.differences);
     };
     assert_eq!(different, name);
+}
+
+#[test]
+fn the_recorded_report_of_koordlet_is_written_as_it_was_read() {
+    let reports = lines("koordlet.jsonl.gz");
+    assert!(!reports.is_empty());
+    for report in reports {
+        let read = objects::read("koordlet", report.to_string().as_bytes()).expect("readable");
+        assert_eq!(read.warnings.len(), 0);
+        let [topology] = &read.value.topologies[..] else {
+            panic!("{} reports", read.value.topologies.len());
+        };
+        let written: Value =
+            serde_json::from_str(&topology.content().to_json()).expect("JSON of its own");
+        assert_eq!(written, report);
+    }
 }
