@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! etcd ◄─ kube-apiserver ◄─┬─ kube-controller-manager
-//!                          ├─ a peer: koord-scheduler, koordlet, ...
+//!                          ├─ a peer: koord-scheduler, koordlet, vc-scheduler
 //!                          ├─ pinfold-agent on played machines, one process for each
 //!                          └─ pinfold-scheduler, and the command line on the same state
 //! ```
@@ -14,6 +14,7 @@ mod koordlet;
 mod programs;
 mod record;
 mod stage;
+mod vc_scheduler;
 
 use std::fs;
 
@@ -29,9 +30,10 @@ const ONLY: &str = "PINFOLD_E2E_PEERS";
 /// What the suite shows with one peer.
 type Theme = fn(&mut Report, &mut Stage) -> Result<(), String>;
 
-const THEMES: [(&str, Theme); 2] = [
+const THEMES: [(&str, Theme); 3] = [
     ("koord-scheduler", koord_scheduler::run),
     ("koordlet", koordlet::run),
+    ("vc-scheduler", vc_scheduler::run),
 ];
 
 /// Runs the themes on one API server.

@@ -8,6 +8,7 @@ mod case;
 mod folder;
 pub mod koordinator;
 pub mod kubelet;
+pub mod peers;
 mod report;
 pub mod scheduler_plugins;
 pub mod volcano;

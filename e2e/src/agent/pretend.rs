@@ -58,7 +58,11 @@ pub(crate) fn write(root: &Path, machine: &Value) -> Result<(), String> {
                 let topology = format!("{cpu}/cpu{thread}/topology");
                 file(format!("{topology}/core_id"), core["core"].to_string())?;
                 let socket = core["socket"].to_string();
-                sockets.push_str(&format!("physical id\t: {socket}\n\n"));
+                // lscpu lists the CPUs that are here with a vendor.
+                let line = format!(
+                    "processor\t: {thread}\nvendor_id\t: played\nphysical id\t: {socket}\n\n"
+                );
+                sockets.push_str(&line);
                 file(format!("{topology}/physical_package_id"), socket)?;
                 file(
                     format!("{topology}/thread_siblings_list"),

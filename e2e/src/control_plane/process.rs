@@ -1,6 +1,7 @@
 //! [`Process`]: a program of a control plane that runs, with a log of its own.
 
 use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -60,6 +61,16 @@ impl Process {
     /// Its output so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its output from this byte on.
+    pub(crate) fn said_since(&self, byte: u64) -> Result<String, String> {
+        let failed = |error: io::Error| format!("{}: {error}", self.log.display());
+        let mut log = File::open(&self.log).map_err(failed)?;
+        log.seek(SeekFrom::Start(byte)).map_err(failed)?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes).map_err(failed)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The end of its log, for people.

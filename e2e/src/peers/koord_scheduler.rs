@@ -36,7 +36,7 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage) -> Result<(), String> 
             counts.bound, counts.with_cpus, counts.pending
         ));
     }
-    let compared = counts.bound + counts.pending - counts.not_compared;
+    let compared = counts.compared;
     say(format_args!("        {compared} decisions compared"));
     report.check(
         "peers: koord-scheduler: every decision on our reports is that of simulate --as koordinator, also after restarts of agents, scheduler and API server, and no CPU is given twice",
@@ -79,15 +79,19 @@ fn play(
         machines.truncate(4);
     }
     let mut nodes = Nodes::join(stage, koordinator, machines)?;
-    let state = nodes.state(stage)?;
-    let mut history = History::default();
+    let mut history = History::new(nodes.state(stage)?);
     for step in 0..STEPS {
         match step {
             8 if is_last => nodes.restart_agents(stage)?,
-            16 if is_last => koordinator.restart()?,
+            16 if is_last => {
+                koordinator.restart()?;
+                nodes.known(stage, koordinator)?;
+                nodes.alive(stage, koordinator, step)?;
+            }
             24 if is_last => {
                 stage.plane.kill_api_server();
                 stage.plane.start_api_server()?;
+                nodes.alive(stage, koordinator, step)?;
             }
             _ => {}
         }
@@ -103,9 +107,9 @@ fn play(
         }
         history.decided(stage)?;
     }
-    compare(stage, &state, &history, &nodes.machines, counts)?;
+    compare(stage, &history, &nodes.machines, counts)?;
     stage
         .recorder
-        .add("koord-scheduler", &history.vector(&state));
+        .add("koord-scheduler", &history.session.to_json());
     nodes.leave(stage)
 }

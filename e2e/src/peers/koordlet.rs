@@ -3,6 +3,7 @@
 mod played_kubelet;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use pinfold_core::cpu_set::CpuSet;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use self::played_kubelet::PlayedKubelet;
 use super::koord_scheduler::process::{self, KOORDINATOR, MODULE};
 use super::programs::{Program, sources};
-use super::stage::{Played, Shape, Stage};
+use super::stage::{Played, Shape, Stage, TOPOLOGIES};
 use crate::agent::pretend;
 use crate::cluster::OurScheduler;
 use crate::cluster::dialects::{DECISION, pinned};
@@ -49,7 +50,8 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage) -> Result<(), String> 
     let mut node = SHAPE.node(NODE, &json!({}), &json!({}));
     node["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "127.0.0.1" }]);
     stage.admin.expect("POST", "/api/v1/nodes", Some(&node))?;
-    let scene = Scene::start(stage)?;
+    let mut scene = Scene::start(stage)?;
+    scene.has_reported(stage)?;
     report.check(
         "peers: koordlet: its report is read without loss, and is the machine's",
         scene.report(stage),
@@ -81,12 +83,25 @@ impl Scene {
         let program = PROGRAM.build()?;
         let folder = stage.plane.folder().join("koordlet");
         let groups = folder.join("cgroup");
-        for group in ["cpu/kubepods", "cpuset/kubepods"] {
-            let path = groups.join(group);
-            fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // koordlet ends if it cannot watch the groups of all classes.
+        for class in ["kubepods", "kubepods/burstable", "kubepods/besteffort"] {
+            for controller in ["cpu", "cpuset", "memory", "cpuacct", "blkio"] {
+                let path = groups.join(controller).join(class);
+                fs::create_dir_all(&path)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+            }
         }
         let machine = folder.join("machine");
         pretend::write(&machine, &SHAPE.description())?;
+        // Where koordlet looks for NUMA nodes.
+        let devices = machine.join("sys/bus/node/devices");
+        fs::create_dir_all(&devices).map_err(|error| format!("{}: {error}", devices.display()))?;
+        for node in 0..SHAPE.sockets * SHAPE.nodes {
+            let target = format!("../../../devices/system/node/node{node}");
+            let link = devices.join(format!("node{node}"));
+            let made = symlink(target, &link);
+            made.map_err(|error| format!("{}: {error}", link.display()))?;
+        }
         let kubeconfig = stage
             .plane
             .kubeconfig("koordlet", &Credentials::Certificate("admin"))?;
@@ -105,6 +120,7 @@ impl Scene {
         for (flag, value) in [
             ("addr", format!("127.0.0.1:{port}")),
             ("cgroup-root-dir", format!("{}/", groups.display())),
+            ("sys-root-dir", inside("machine/sys/")),
             ("var-run-root-dir", inside("run/")),
             ("run-root-dir", inside("run/")),
             ("var-lib-kubelet-dir", inside("kubelet/")),
@@ -133,16 +149,25 @@ impl Scene {
         })
     }
 
+    /// Waits until koordlet has written its report, which it does only while it runs.
+    fn has_reported(&mut self, stage: &Stage) -> Result<(), String> {
+        eventually("koordlet has reported", || {
+            let path = format!("{TOPOLOGIES}/{NODE}");
+            let (_, report) = stage.admin.ask("GET", &path, None)?;
+            match report["zones"].as_array().map(Vec::len) {
+                Some(2) => Ok(Ok(())),
+                _ if self.koordlet.is_running() => Err(report.to_string()),
+                _ => Ok(Err(format!(
+                    "koordlet ended:\n{}",
+                    self.koordlet.last_words()
+                ))),
+            }
+        })?
+    }
+
     /// The report has every CPU, and Pinfold writes it as it read it.
     fn report(&self, stage: &mut Stage) -> Result<(), String> {
-        let report = eventually("koordlet has reported", || {
-            let report = stage.report(NODE)?;
-            match report["zones"].as_array().map(Vec::len) {
-                Some(2) => Ok(report),
-                _ => Err(format!("{report}\n{}", self.koordlet.last_words())),
-            }
-        })?;
-        let mut report = report;
+        let mut report = stage.report(NODE)?;
         report["apiVersion"] = "topology.node.k8s.io/v1alpha1".into();
         report["kind"] = "NodeResourceTopology".into();
         let read = objects::read("koordlet's report", report.to_string().as_bytes());
@@ -166,12 +191,14 @@ impl Scene {
         Ok(())
     }
 
-    /// LSE and LSR pods run on the CPUs of our decision, LS pods on those that are left.
+    /// LSE and LSR pods run on the CPUs of our decision, and an LS pod on those that are left. The LS pod comes first:
+    /// koordlet writes the shared pool of a pod that runs already when the pool changes.
     fn pins(&self, stage: &Stage) -> Result<(), String> {
         let program = programs::debug_program(programs::SCHEDULER)?;
         let _ours = OurScheduler::start(stage, &program, OURS)?;
-        let mut taken = CpuSet::new();
-        for (name, class, count) in [("lse", "LSE", 4), ("lsr", "LSR", 3), ("ls", "LS", 2)] {
+        let mut left = CpuSet::parse("0-15").map_err(|error| error.to_string())?;
+        let mut shared = None;
+        for (name, class, count) in [("ls", "LS", 2), ("lse", "LSE", 4), ("lsr", "LSR", 3)] {
             let how = json!({ "preferredCPUBindPolicy": "FullPCPUs" });
             let mut pod = pinned(name, OURS, count, &how);
             pod["metadata"]["labels"]["koordinator.sh/qosClass"] = class.into();
@@ -188,27 +215,30 @@ impl Scene {
             let decision: Value = decision
                 .and_then(|text| serde_json::from_str(text).ok())
                 .unwrap_or_default();
-            let expected = match decision["cpuset"].as_str() {
+            match decision["cpuset"].as_str() {
                 Some(cpus) => {
                     let cpus = CpuSet::parse(cpus).map_err(|error| error.to_string())?;
                     equal(&format!("CPUs of {name}"), cpus.len(), count as usize)?;
-                    taken |= &cpus;
-                    cpus
+                    self.writes(&file, &cpus)?;
+                    left = &left - &cpus;
                 }
                 None => {
                     equal("a class without CPUs of its own", class, "LS")?;
-                    let all = CpuSet::parse("0-15").map_err(|error| error.to_string())?;
-                    &all - &taken
+                    shared = Some(file);
                 }
-            };
-            eventually(&format!("koordlet pins {name}"), || {
-                let text = fs::read_to_string(&file).unwrap_or_default();
-                let found = CpuSet::parse(text.trim()).map_err(|error| error.to_string())?;
-                equal(&file.display().to_string(), found, expected.clone())
-            })
-            .map_err(|problem| format!("{problem}\n{}", self.koordlet.last_words()))?;
+            }
         }
-        Ok(())
+        self.writes(&shared.ok_or("the LS pod has CPUs of its own")?, &left)
+    }
+
+    /// Waits until koordlet has written these CPUs.
+    fn writes(&self, file: &Path, cpus: &CpuSet) -> Result<(), String> {
+        eventually("koordlet pins the container", || {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            let found = CpuSet::parse(text.trim()).map_err(|error| error.to_string())?;
+            equal(&file.display().to_string(), found, cpus.clone())
+        })
+        .map_err(|problem| format!("{problem}\n{}", self.koordlet.last_words()))
     }
 
     /// The pod gets a container with control groups, as if a kubelet had started it; its file of CPUs.
@@ -263,6 +293,9 @@ impl Scene {
                 true => Ok(()),
                 false => Err(events["items"].to_string()),
             }
-        })
+        })?;
+        let report = stage.report(NODE)?;
+        let ours = &report["metadata"]["annotations"]["pinfold.dev/node-state"];
+        equal("what the agent adds to reports", ours, &Value::Null)
     }
 }

@@ -113,7 +113,7 @@ pub fn node(
         numa_policy: policies.numa,
         ratios: policies.ratios,
         report: None,
-        allocatable: Amounts::of(&object.allocatable),
+        allocatable: allocatable(object)?,
         requested: Amounts::new(),
         ledger: KoordinatorLedger::new(fidelity),
     };
@@ -132,6 +132,34 @@ pub fn node(
         warnings: read,
     })
 }
+
+/// What pods can have of a Node together: its allocatable amounts without those that its annotation `reservation`
+/// reserves, unless only the CPUs themselves are reserved. An annotation that cannot be parsed reserves nothing. Mirrors
+/// `TrimNodeAllocatableByNodeReservation`.
+fn allocatable(object: &NodeObject) -> Result<Amounts, Diagnostics> {
+    let all = Amounts::of(&object.allocatable);
+    let reservation = NodeAnnotations::read(object, Fidelity::Exact)?
+        .value
+        .reservation;
+    if !matches!(reservation.apply_policy.as_str(), "" | "Default") {
+        return Ok(all);
+    }
+    let mut reserved = Amounts::of(&reservation.resources);
+    if !reservation.cpus.is_empty() {
+        let count = i64::try_from(reservation.cpus.len()).unwrap_or(i64::MAX);
+        reserved.set_cpu(count.saturating_mul(1000));
+    }
+    // Batch amounts are already without the reservation.
+    for (name, _) in Amounts::of(&reservation.resources).iter() {
+        if BATCH.contains(&name.as_str()) {
+            reserved.set(name, 0);
+        }
+    }
+    Ok(all.minus(&reserved))
+}
+
+/// Koordinator's resources of best-effort pods.
+const BATCH: [&str; 2] = ["kubernetes.io/batch-cpu", "kubernetes.io/batch-memory"];
 
 /// The NUMA policy that koord-scheduler 1.8.0 does not survive.
 pub(super) const POLICY_NONE: &str = "None";

@@ -489,6 +489,26 @@ fn a_published_report_has_koordinator_s_format_and_is_read_back_unchanged() {
 }
 
 #[test]
+fn a_node_s_reservation_is_subtracted_from_what_pods_can_have_unless_only_its_cpus_are_reserved() {
+    let left = |text: &str| {
+        let object = node_object(&[], &[(keys::RESERVATION, text)]);
+        let of = |fidelity| node(&object, None, fidelity).expect("readable").value;
+        let (exact, sound) = (of(Exact).allocatable, of(Sound).allocatable);
+        assert_eq!(exact, sound, "{text}");
+        exact.get(CPU)
+    };
+    assert_eq!(left(""), 16_000);
+    assert_eq!(left(r#"{"reservedCPUs":"0,8-9"}"#), 13_000);
+    assert_eq!(left(r#"{"resources":{"cpu":"1500m"}}"#), 14_500);
+    let both = r#"{"resources":{"cpu":"4"},"reservedCPUs":"0-1","applyPolicy":"Default"}"#;
+    assert_eq!(left(both), 14_000);
+    assert_eq!(left(r#"{"resources":{"cpu":"40"}}"#), 0);
+    let cpus_only = r#"{"reservedCPUs":"0-1","applyPolicy":"ReservedCPUsOnly"}"#;
+    assert_eq!(left(cpus_only), 16_000);
+    assert_eq!(left("nonsense"), 16_000);
+}
+
+#[test]
 fn invalid_ratios_of_a_node_are_kept_as_an_error() {
     let ratios = |text: &str| {
         let object = node_object(&[], &[(keys::RATIOS, text)]);

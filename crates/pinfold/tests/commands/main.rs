@@ -14,6 +14,7 @@ mod input;
 mod large_snapshot;
 mod output;
 mod pages;
+mod peers;
 mod program;
 mod schema;
 mod schemas;

@@ -109,8 +109,7 @@ fn decides(
     word: &str,
 ) -> Result<(), String> {
     nodes.known(stage, koordinator)?;
-    let state = nodes.state(stage)?;
-    let mut history = History::default();
+    let mut history = History::new(nodes.state(stage)?);
     for step in 0..AFTER {
         for (number, machine) in nodes.machines.iter().enumerate() {
             let name = format!("{word}-{step}-{number}");
@@ -120,7 +119,7 @@ fn decides(
         history.decided(stage)?;
     }
     let mut counts = Counts::default();
-    compare(stage, &state, &history, &nodes.machines, &mut counts)?;
+    compare(stage, &history, &nodes.machines, &mut counts)?;
     for machine in &nodes.machines {
         let here = history.placed.iter().filter(|pod| pod.node == machine.name);
         let uids: Vec<String> = here.map(|pod| pod.uid.clone()).collect();

@@ -1,11 +1,9 @@
 //! [`History`]: the steps of a round and what koord-scheduler did with every pod.
 
-use std::collections::BTreeMap;
-
+use conformance::peers::{Outcome, Session};
 use pinfold_core::cpu_set::CpuSet;
 use serde_json::{Value, json};
 
-use super::prediction::{Outcome, outcome};
 use crate::cluster::pods::{Dice, PODS};
 use crate::cluster::stage::eventually;
 use crate::peers::stage::Stage;
@@ -22,10 +20,8 @@ pub(super) struct Placed {
 /// All steps of a round, and their outcomes.
 #[derive(Default)]
 pub(super) struct History {
-    /// Lines of a script of `simulate`.
-    pub(super) steps: Vec<Value>,
-    pub(super) pods: Vec<Value>,
-    pub(super) outcomes: BTreeMap<String, (String, Outcome)>,
+    /// What `conformance/peers` keeps of it.
+    pub(super) session: Session,
     pub(super) placed: Vec<Placed>,
     /// Pods without an outcome, with the node that they are for.
     pub(super) waiting: Vec<(String, String)>,
@@ -34,6 +30,18 @@ pub(super) struct History {
 }
 
 impl History {
+    /// Nothing happened yet to nodes of this state.
+    pub(super) fn new(state: Value) -> Self {
+        let session = Session {
+            state,
+            ..Session::default()
+        };
+        Self {
+            session,
+            ..Self::default()
+        }
+    }
+
     /// A pod that is to leave this node, sometimes.
     pub(super) fn leaving(&mut self, dice: &mut Dice, node: &str) -> Option<Placed> {
         let here: Vec<usize> = (self.placed.iter().enumerate())
@@ -45,7 +53,7 @@ impl History {
         }
         let at = here[dice.index(here.len())];
         let pod = self.placed.remove(at);
-        self.steps.push(json!({ "remove": pod.name }));
+        self.session.steps.push(json!({ "remove": pod.name }));
         Some(pod)
     }
 
@@ -54,9 +62,9 @@ impl History {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        self.steps.push(json!({ "add": name }));
+        self.session.steps.push(json!({ "add": name }));
         self.waiting.push((name, node.to_owned()));
-        self.pods.push(pod);
+        self.session.pods.push(pod);
     }
 
     /// Waits until koord-scheduler has decided about all that came. Pods without a node are deleted.
@@ -66,7 +74,7 @@ impl History {
             let (uid, outcome) =
                 eventually(&format!("koord-scheduler decides about {name}"), || {
                     let pod = stage.admin.expect("GET", &path, None)?;
-                    let outcome = outcome(&pod).ok_or_else(|| pod["status"].to_string())?;
+                    let outcome = Outcome::of(&pod).ok_or_else(|| pod["status"].to_string())?;
                     Ok((
                         pod["metadata"]["uid"]
                             .as_str()
@@ -95,22 +103,8 @@ impl History {
                     });
                 }
             }
-            self.outcomes.insert(name, (node, outcome));
+            self.session.outcomes.insert(name, (node, outcome));
         }
         Ok(())
-    }
-
-    /// The session for `conformance/peers`.
-    pub(super) fn vector(&self, state: &Value) -> Value {
-        let outcomes: BTreeMap<&str, Value> = (self.outcomes.iter())
-            .map(|(name, (node, outcome))| {
-                let outcome = match outcome {
-                    Outcome::Bound(decision) => json!({ "node": node, "status": decision }),
-                    Outcome::Pending(message) => json!({ "message": message }),
-                };
-                (name.as_str(), outcome)
-            })
-            .collect();
-        json!({ "state": state, "pods": self.pods, "steps": self.steps, "outcomes": outcomes })
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_kube::state::CpuManagerState;
 use pinfold_kube::state::cpu::CpuStateFormat;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::process::KoordScheduler;
 use super::random::Machine;
@@ -95,6 +95,34 @@ impl Nodes {
         for (agent, machine) in self.agents.iter_mut().zip(&self.machines) {
             agent.kill();
             *agent = stage.agent(&machine.played())?;
+        }
+        Ok(())
+    }
+
+    /// The kubelets report that they are alive, as they do all the time, and koord-scheduler has read it. It subtracts the
+    /// reservations of Nodes that are there when it starts twice, until the next update of a Node.
+    pub(super) fn alive(
+        &self,
+        stage: &Stage,
+        koordinator: &KoordScheduler,
+        second: u64,
+    ) -> Result<(), String> {
+        for machine in &self.machines {
+            let path = format!("/api/v1/nodes/{}", machine.name);
+            let ready = json!({
+                "type": "Ready", "status": "True", "reason": "KubeletReady",
+                "lastHeartbeatTime": format!("2026-01-01T00:00:{second:02}Z"),
+            });
+            let alive = json!({ "status": { "conditions": [ready] } });
+            stage
+                .admin
+                .expect("PATCH", &format!("{path}/status"), Some(&alive))?;
+            eventually("koord-scheduler has read the Node", || {
+                let read = koordinator.node_info(&machine.name)?;
+                let node = stage.admin.expect("GET", &path, None)?;
+                let version = |node: &Value| node["metadata"]["resourceVersion"].clone();
+                equal("resourceVersion", version(&read["node"]), version(&node))
+            })?;
         }
         Ok(())
     }

@@ -105,6 +105,15 @@ impl KoordScheduler {
         }
     }
 
+    /// What it knows about a node: the object and the sums.
+    pub(crate) fn node_info(&self, name: &str) -> Result<Value, String> {
+        let path = format!("/apis/v1/nodes/{name}");
+        match self.ask(&path)? {
+            (200, text) => serde_json::from_str(&text).map_err(|error| format!("{path}: {error}")),
+            (code, text) => Err(format!("{path}: {code} {text}")),
+        }
+    }
+
     /// Waits until its plugin counts none of these pods on a node any more.
     pub(crate) fn has_noticed(&self, node: &str, uids: &[String]) -> Result<(), String> {
         eventually("koord-scheduler has noticed deleted pods", || {

@@ -1,10 +1,11 @@
 //! Pods that may go to any of several nodes: a node that koord-scheduler chose is predicted with its decision, and a pod
 //! that it leaves pending is left pending, also where only its Score or its Reserve fails on the best node.
 
+use conformance::peers::Outcome;
 use serde_json::Value;
 
 use super::nodes::Nodes;
-use super::prediction::{Counts, Outcome, agreed, difference, outcome, simulate};
+use super::prediction::{Counts, agreed, simulate};
 use super::process::{KoordScheduler, NAME};
 use super::random;
 use crate::cluster::pods::{Dice, PODS, on};
@@ -42,7 +43,7 @@ pub(crate) fn run(
         let created = stage.admin.expect("POST", PODS, Some(&pod))?;
         let decided = eventually(&format!("koord-scheduler decides about {name}"), || {
             let pod = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
-            let outcome = outcome(&pod).ok_or_else(|| pod["status"].to_string())?;
+            let outcome = Outcome::of(&pod).ok_or_else(|| pod["status"].to_string())?;
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             Ok((
                 outcome,
@@ -61,7 +62,7 @@ pub(crate) fn run(
             Outcome::Bound(_) => {
                 counts.bound += 1;
                 here.push((name.clone(), uid, node.clone()));
-                difference(event, &node, &outcome)
+                outcome.difference(event, &node)
             }
             Outcome::Pending(message) => {
                 counts.pending += 1;

@@ -1,10 +1,10 @@
 //! koord-scheduler and Pinfold's scheduler on the same nodes, pod by pod in turns.
 
+use conformance::peers::Outcome;
 use pinfold_core::cpu_set::CpuSet;
 use serde_json::{Value, json};
 
 use super::nodes::Nodes;
-use super::prediction::{Outcome, outcome};
 use super::process::{KoordScheduler, NAME};
 use super::random;
 use crate::cluster::OurScheduler;
@@ -82,7 +82,7 @@ fn placed(stage: &Stage, name: &str) -> Result<Resident, String> {
     eventually(&format!("{name} is bound"), || {
         let pod = stage.admin.expect("GET", &format!("{PODS}/{name}"), None)?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        match outcome(&pod) {
+        match Outcome::of(&pod) {
             Some(Outcome::Bound(decision)) => {
                 let cpus = CpuSet::parse(decision["cpuset"].as_str().unwrap_or_default());
                 let cpus = cpus.map_err(|error| error.to_string())?;
