@@ -71,15 +71,21 @@ impl SocketFile {
                 error,
             }
         };
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("remove")(error));
-            }
-            _ => {}
-        }
-        let listener = UnixListener::bind(&path).map_err(failed("listen on"))?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed("protect"))?;
-        let identity = identity(&path).map_err(failed("stat"))?;
+        // A plugin connects as soon as it sees the file. In a folder of its own the socket first gets its mode, and
+        // listens.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let private = path.with_file_name(format!(".new-{name}"));
+        let _ = fs::remove_dir_all(&private);
+        let made = DirBuilder::new().mode(0o700).create(&private);
+        made.map_err(failed("create a folder for"))?;
+        let new = private.join("socket");
+        let bound = UnixListener::bind(&new).and_then(|listener| {
+            fs::set_permissions(&new, Permissions::from_mode(0o600))?;
+            fs::rename(&new, &path)?;
+            Ok((listener, identity(&path)?))
+        });
+        let _ = fs::remove_dir_all(&private);
+        let (listener, identity) = bound.map_err(failed("listen on"))?;
         Ok((Self { path, identity }, listener))
     }
 
