@@ -210,10 +210,11 @@ mod tests {
         let resize = "InPlacePodLevelResourcesVerticalScaling";
         let off = [("PodLevelResources", false)];
         assert_eq!(refusal(resize, 35, &off), None);
-        let depends = Some(GateRefusal::Depends("PodLevelResources"));
-        assert_eq!(refusal(resize, 36, &off), depends);
+        let depends = GateRefusal::Depends("PodLevelResources");
+        let message = depends.message(resize);
+        assert_eq!(refusal(resize, 36, &off), Some(depends));
         assert_eq!(
-            depends.expect("refused").message(resize),
+            message,
             "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: \
              [PodLevelResources]"
         );
