@@ -137,7 +137,7 @@ impl Session {
     /// Compares what happened with the answer of the command line.
     ///
     /// # Errors
-    /// The answer is about other pods than this session.
+    /// The answer is about other pods than the recorded run.
     pub fn compare(&self, answer: &Value) -> Result<Comparison, String> {
         let events = answer["events"]
             .as_array()
