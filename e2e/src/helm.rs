@@ -1,6 +1,7 @@
 //! The suite of the Helm chart, with a real Helm and a real API server: what it renders, rejects, installs, keeps when it
 //! is upgraded, and takes away.
 
+mod policies;
 mod program;
 mod reader;
 mod rendered;
@@ -142,6 +143,10 @@ fn story(report: &mut Report, folder: &Path) -> Result<(), String> {
     report.check(
         "helm: a reader sees the cluster with kubectl's plugin",
         reader::sees_the_cluster(&plane, &admin),
+    );
+    report.check(
+        "helm: only schedulers write their annotations, and an agent objects of its own node",
+        policies::keep_out(&plane, &admin),
     );
     report.check(
         "helm: an upgrade changes the replicas",

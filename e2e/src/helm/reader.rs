@@ -125,7 +125,7 @@ fn pod(name: &str, cpus: u32, node: Option<&str>) -> Value {
 }
 
 /// Definitions are served a moment after they were made.
-fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
+pub(super) fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> Result<T, String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match ask() {
