@@ -1,6 +1,5 @@
 //! Reads and replaces the registry's files, with the path in every error.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -9,10 +8,11 @@ use crate::error::StandaloneError;
 /// Upper bound on the size of a file that is read.
 const LARGEST: u64 = 64 << 20;
 
-/// Reads a file as text.
+/// Reads a regular file as text.
 pub(crate) fn read(path: &Path) -> Result<String, StandaloneError> {
     let mut text = String::new();
-    let file = File::open(path).map_err(|error| StandaloneError::file("open", path, error))?;
+    let file = pinfold_files::open_regular(path)
+        .map_err(|error| StandaloneError::file("open", path, error))?;
     file.take(LARGEST)
         .read_to_string(&mut text)
         .map_err(|error| StandaloneError::file("read", path, error))?;

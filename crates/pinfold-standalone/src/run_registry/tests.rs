@@ -100,6 +100,21 @@ fn live_runs_keep_their_cpus_and_ended_ones_release_them() {
 }
 
 #[test]
+fn a_pipe_instead_of_the_registry_is_an_error_and_not_waited_for() {
+    let scene = Scene::new("1 socket, 4 cores");
+    drop(scene.open());
+    let mode = rustix::fs::Mode::from(0o600);
+    let pipe = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, scene.file(), pipe, mode, 0).expect("a pipe");
+    let problem = RunRegistry::open(&scene.folder).expect_err("a pipe");
+    let expected = format!(
+        "cannot open {}: it is not a regular file",
+        scene.file().display()
+    );
+    assert_eq!(problem.to_string(), expected);
+}
+
+#[test]
 fn a_run_id_is_not_used_twice() {
     let scene = Scene::new("1 socket, 4 cores");
     for id in 1..=3 {

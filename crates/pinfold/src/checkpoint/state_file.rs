@@ -117,20 +117,10 @@ fn system(operation: &'static str, path: &Path, error: io::Error) -> StateFileEr
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, StateFileError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file = file.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => StateFileError::NotRegular(path.to_owned()),
+    let file = pinfold_files::open_regular(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => StateFileError::NotRegular(path.to_owned()),
         _ => system("read", path, error),
     })?;
-    let found = file
-        .metadata()
-        .map_err(|error| system("stat", path, error))?;
-    if !found.is_file() {
-        return Err(StateFileError::NotRegular(path.to_owned()));
-    }
     let most = u64::try_from(MAX_FILE_BYTES)
         .unwrap_or(u64::MAX)
         .saturating_add(1);
