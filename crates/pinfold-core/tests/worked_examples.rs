@@ -134,6 +134,29 @@ fn two_cpus_fit_one_node_and_six_need_both() {
 }
 
 #[test]
+fn the_hints_of_two_cpus_name_either_node_or_both_and_those_of_six_only_both() {
+    let machine = machine(2, 4);
+    let ledger = ledger(&machine, "restricted", "0");
+    let either: &[(&[i64], bool)] = &[(&[0], true), (&[1], true), (&[0, 1], false)];
+    for (count, expected) in [("2", either), ("6", &[(&[0, 1], true)])] {
+        let pod = pod("p", &[("cpu", count), ("memory", "1Gi")]);
+        let listed = ledger.list_hints(&pod, 8);
+        let cpus = listed[0]
+            .resources
+            .iter()
+            .find(|row| row.resource == ResourceName::from("cpu"));
+        let expected = expected
+            .iter()
+            .map(|&(ids, preferred)| Hint::on(set(ids), preferred));
+        assert_eq!(
+            cpus.unwrap().hints,
+            Some(expected.collect()),
+            "{count} CPUs"
+        );
+    }
+}
+
+#[test]
 fn three_cpus_beside_two_busy_ones_come_from_the_other_node() {
     let machine = machine(2, 4);
     let mut ledger = ledger(&machine, "best-effort", "0-1");

@@ -49,6 +49,23 @@ fn every_level_counts_per_part_of_the_enclosing_level() {
 }
 
 #[test]
+fn two_sockets_of_eight_cores_have_threads_in_pairs_and_32_gib_each() {
+    let hardware = machine("2 sockets, 8 cores, smt2, mem=32Gi, numbering=adjacent");
+    assert_eq!(counts(&hardware), [2, 2, 2, 16, 32]);
+    assert_eq!(cpus_of_nodes(&hardware), ["0-15", "16-31"]);
+    for (k, core) in hardware.cores.iter().enumerate() {
+        assert_eq!(core.cpus.to_string(), format!("{}-{}", 2 * k, 2 * k + 1));
+    }
+    assert!(hardware.nodes.iter().all(|node| node.memory == 32 << 30));
+}
+
+#[test]
+fn sixty_cores_and_256_gib_are_one_machine() {
+    let hardware = machine("2 sockets, 30 cores, mem=128Gi");
+    assert_eq!((hardware.cores.len(), hardware.memory), (60, 256 << 30));
+}
+
+#[test]
 fn cpus_are_numbered_as_requested() {
     for (numbering, nodes, first_core) in [
         ("", ["0-1,4-5", "2-3,6-7"], "0,4"),
