@@ -149,6 +149,31 @@ fn a_full_pcpus_only_node_rejects_pods_that_prefer_to_spread_in_sound_mode() {
 }
 
 #[test]
+fn a_node_that_spreads_gives_every_cpu_a_core_of_its_own_and_rejects_what_needs_siblings() {
+    for fidelity in [Fidelity::Exact, Fidelity::Sound] {
+        let mut node = node(machine(1, 1, 4, 2), fidelity);
+        node.bind_policy = Some(NodeBindPolicy::SpreadByPcpus);
+        let wide = place(
+            &mut node,
+            "five",
+            &pod(KoordinatorQos::Lsr, 5000, "{}", "{}"),
+        );
+        assert_eq!(
+            wide,
+            Err("not enough cpus available to satisfy request".into()),
+            "{fidelity:?}"
+        );
+        let four = place(
+            &mut node,
+            "four",
+            &pod(KoordinatorQos::Lsr, 4000, "{}", "{}"),
+        );
+        let own = four.expect("four cores").expect("CPUs").cpus;
+        assert_eq!(own.to_string(), "0,2,4,6", "{fidelity:?}");
+    }
+}
+
+#[test]
 fn unknown_policy_values_are_rejected_with_the_valid_ones_in_sound_mode() {
     let pods = [
         pod(

@@ -96,6 +96,8 @@ fn the_first_rule_that_applies_determines_the_allowed_cpus() {
         (Some(Be), best, None, none, exact, Inherited),
         (Some(Be), best, None, none, sound, be()),
         (None, burst, None, none, sound, shared()),
+        // A fraction of a CPU: no CPUs of its own.
+        (None, QosClass::Guaranteed, None, none, sound, shared()),
         (None, burst, None, pins, sound, Untouched),
     ];
     for (qos, kube_qos, allocation, kubelet, fidelity, expected) in table {
