@@ -170,6 +170,7 @@ fn list<N: ResourceNameRule>(
         if let Some(amount) = field.quantity(report) {
             let amount = stored(amount);
             check_amount(name, &amount, &field, report);
+            warn_overflow(name, &amount, &field, report);
             list.insert(name.into(), amount);
         }
     }
@@ -205,6 +206,29 @@ fn check_amount(
         let why = format!("{amount} is not positive integer multiple of {name}");
         field.rejected(invalid(why), report);
     }
+}
+
+/// Warns about an amount that Kubernetes accepts and whose 64-bit count, of thousandths for CPU, is another number.
+fn warn_overflow(
+    name: &str,
+    amount: &Quantity,
+    field: &FieldRef<'_>,
+    report: &mut DiagnosticReport,
+) {
+    let (counted, unit) = match name {
+        "cpu" => (Quantity::milli(amount.milli_value()), "thousandths"),
+        _ => (Quantity::from(amount.value()), "units"),
+    };
+    // Both counts are rounded up.
+    if counted >= *amount {
+        return;
+    }
+    let kind = DiagnosticKind::OldSpelling {
+        found: amount.to_string(),
+        read_as: counted.to_string(),
+    };
+    let hint = format!("Kubernetes counts {name} in {unit}, in 64 bits: request less");
+    field.warn(kind, Some(hint), report);
 }
 
 /// Whether the amount is a whole number of pages of the size written in the resource's name.

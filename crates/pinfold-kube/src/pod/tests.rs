@@ -128,6 +128,33 @@ fn a_uid_is_kept_or_made_of_the_name() {
 }
 
 #[test]
+fn an_amount_that_kubernetes_counts_as_another_one_has_a_warning() {
+    for (amounts, expected) in [
+        ("cpu: 1e20", Some("requests.cpu: found 100E, read as 0")),
+        ("cpu: 1e16", Some("requests.cpu: found 10P, read as 0")),
+        (
+            "memory: 1e25",
+            Some("requests.memory: found 10e24, read as 0"),
+        ),
+        ("cpu: 9007199254740", None),
+        ("cpu: 100u", None),
+        ("memory: 8Ei", None),
+    ] {
+        let text = with_resources(&format!("{{requests: {{{amounts}}}}}"));
+        let read = read("f.yaml", text.as_bytes()).expect(amounts);
+        let warnings: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+        let found = warnings.iter().find(|warning| warning.contains("read as"));
+        match expected {
+            Some(expected) => {
+                let found = found.unwrap_or_else(|| panic!("{amounts}: {warnings:?}"));
+                assert!(found.contains(expected), "{amounts}: {found}");
+            }
+            None => assert_eq!(found, None, "{amounts}"),
+        }
+    }
+}
+
+#[test]
 fn resources_that_the_api_server_rejects_are_rejected() {
     let here = |path: &str, column: usize| {
         format!("f.yaml:7:{column}: spec.containers[0].resources{path}: ")
