@@ -11,6 +11,9 @@ mkdir -p /run/containerd /run/dbus /var/lib/kubelet /var/lib/containerd /var/log
 # Containers see mounts that the kubelet makes.
 mount --make-rshared /
 hostname node-1
+echo "127.0.0.1 localhost
+10.98.0.1 node-1" >/run/hosts
+mount --bind /run/hosts /etc/hosts
 ip link set lo up
 # The Service of the API server: it listens there itself.
 ip address add 10.96.0.1/32 dev lo

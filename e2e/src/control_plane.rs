@@ -284,6 +284,7 @@ fn api_server(
             ("advertise-address", address.unwrap_or("127.0.0.1")),
             ("kubelet-client-certificate", &file("admin.crt")),
             ("kubelet-client-key", &file("admin.key")),
+            ("kubelet-preferred-address-types", "InternalIP"),
             ("secure-port", &port.to_string()),
             ("tls-cert-file", &file("server.crt")),
             ("tls-private-key-file", &file("server.key")),

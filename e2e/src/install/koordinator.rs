@@ -81,12 +81,13 @@ pub(super) fn without_managers(cluster: &mut Cluster) -> Result<(), String> {
 
 /// Installs a chart with a profile of the sources, and tests the release.
 pub(super) fn install(cluster: &Cluster, chart: &Path, profile: &str) -> Result<(), String> {
+    cluster.import_images()?;
     let chart = chart.display();
     cluster.user(&format!(
         "helm install pinfold {chart} -n pinfold-system --create-namespace --wait -f {CHART}/profiles/{profile}.yaml"
     ))?;
     releases::agent_ready(cluster, "pinfold-agent")?;
     cluster
-        .user("helm test pinfold -n pinfold-system")
+        .user("helm test pinfold -n pinfold-system --logs")
         .map(drop)
 }

@@ -11,8 +11,8 @@ use crate::report::equal;
 const FOLDERS: [&str; 2] = ["/run", "/var/lib"];
 /// Folders of the runtime and the network plugin, which appear with the first pod.
 const NOT_OURS: [&str; 4] = ["/run/netns", "/run/cni", "/run/runc", "/var/lib/cni"];
-/// Objects that Kubernetes makes and removes as pods come and go.
-const NOT_COMPARED: [&str; 4] = ["Event", "Pod", "EndpointSlice", "Endpoints"];
+/// Objects that Kubernetes makes and removes with pods, and those with definitions of resources.
+const NOT_COMPARED: [&str; 5] = ["Event", "Pod", "EndpointSlice", "Endpoints", "APIService"];
 
 /// Objects as `KIND NAMESPACE NAME`, and folders of the node.
 pub(super) struct State(BTreeSet<String>);

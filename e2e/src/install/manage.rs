@@ -81,6 +81,7 @@ pub(super) fn run(report: &mut Report, cluster: &mut Cluster) -> Result<(), Stop
 }
 
 fn mirrored(cluster: &Cluster) -> Result<(), String> {
+    cluster.import_images()?;
     let commands = pages::block(PAGE, "## To mirror", "sh")?;
     cluster.user(&pages::filled(
         &commands,
@@ -107,11 +108,7 @@ fn moved(cluster: &Cluster) -> Result<(), String> {
 
 /// The page's commands on the node, with the kubelet of the suite in place of the one of systemd.
 fn policies_off(cluster: &mut Cluster) -> Result<(), String> {
-    restart(
-        cluster,
-        "on the node, in this order",
-        ["none", "none", "None"],
-    )
+    restart(cluster, "in this order, because", ["none", "none", "None"])
 }
 
 fn restart(cluster: &mut Cluster, after: &str, policies: [&str; 3]) -> Result<(), String> {

@@ -108,6 +108,12 @@ impl Cluster {
             .map_err(|error| format!("bash: {error}"))
     }
 
+    /// Imports the images of `make images`, as a registry would serve them.
+    pub(super) fn import_images(&self) -> Result<(), String> {
+        let import = "for archive in target/images/*.oci.tar; do ctr -n k8s.io images import \"$archive\"; done";
+        self.user(import).map(drop)
+    }
+
     /// Starts the kubelet with these policies of its CPU, topology and memory manager, and waits until the node is ready.
     pub(super) fn start_kubelet(
         &mut self,
