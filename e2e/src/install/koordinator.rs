@@ -88,6 +88,6 @@ pub(super) fn install(cluster: &Cluster, chart: &Path, profile: &str) -> Result<
     ))?;
     releases::agent_ready(cluster, "pinfold-agent")?;
     cluster
-        .user("helm test pinfold -n pinfold-system --logs")
+        .user("helm test pinfold -n pinfold-system")
         .map(drop)
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::node::{Cluster, NODE};
 use super::pods::{self, Pinned};
 use super::{CHART, held, pages, releases};
+use crate::cluster::stage::eventually;
 use crate::report::{Report, Stop, equal, say};
 
 const PAGE: &str = "docs/migrate/kubelet.md";
@@ -44,12 +45,14 @@ pub(super) fn run(report: &mut Report, cluster: &mut Cluster) -> Result<(), Stop
             "manage: the kubelet starts without its managers",
             before,
         )?;
-        kept.undisturbed(cluster, || status(cluster, "in-progress", "none"))?
+        // A kubelet that has just started does not know its pods yet.
+        kept.undisturbed(cluster, || {
+            eventually("the status", || status(cluster, "in-progress", "none"))
+        })?
     };
     say(format_args!("        {looks} looks"));
     pods::delete(cluster, &kept.name)?;
-    let outcome =
-        crate::cluster::stage::eventually("the phase is done", || status(cluster, "done", "none"));
+    let outcome = eventually("the phase is done", || status(cluster, "done", "none"));
     held(
         report,
         "manage: once the pod has ended the phase is done",

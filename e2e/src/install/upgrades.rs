@@ -42,7 +42,7 @@ pub(super) fn run(report: &mut Report, cluster: &mut Cluster) -> Result<(), Stop
         let (_, looks) = held(report, name, outcome)?;
         say(format_args!("        {looks} looks"));
     }
-    let outcome = cluster.user("helm test pinfold -n pinfold-system --logs");
+    let outcome = cluster.user("helm test pinfold -n pinfold-system");
     held(report, "upgrades: helm test passes afterwards", outcome)?;
     Ok(())
 }
