@@ -136,6 +136,9 @@ e2e-agent: ## the node agent with a real container runtime, here and in an emula
 e2e-helm: ## the Helm chart with a real Helm and a real API server (builds them with Go, once)
 	$(CARGO) run --quiet -p e2e -- helm
 
+e2e-install: ## the images, the chart and the installation pages as users run them, with a real kubelet and containerd (root; takes many minutes; PINFOLD_E2E_INSTALL names stories)
+	$(CARGO) run --quiet -p e2e -- install
+
 e2e-cluster: ## the scheduler with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
 

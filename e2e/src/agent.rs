@@ -18,7 +18,7 @@ mod faults;
 mod full_journal;
 pub(crate) mod guest;
 mod hotplug;
-mod kernel;
+pub(crate) mod kernel;
 mod koordinator;
 mod kubelet;
 mod latency;

@@ -168,7 +168,7 @@ impl Drop for Containerd {
 }
 
 /// Removes control groups without processes, from the leaves to the root.
-fn remove_groups(group: &Path) {
+pub(crate) fn remove_groups(group: &Path) {
     for below in fs::read_dir(group).into_iter().flatten().flatten() {
         if below.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_groups(&below.path());

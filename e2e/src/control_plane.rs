@@ -30,6 +30,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The audit log has the metadata of every request without its body.
 const AUDIT: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
 
+/// The address of the Service `kubernetes`, the first of the range of Services.
+pub(crate) const SERVICE_ADDRESS: &str = "10.96.0.1";
+
+/// Who can connect to an API server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach<'t> {
+    /// Programs of this machine.
+    Loopback,
+    /// Also pods of a node at this address of this machine, which has [`SERVICE_ADDRESS`] too: the API server listens on the
+    /// port of its Service.
+    Pods(&'t str),
+}
+
 /// The credentials of a client.
 pub(crate) enum Credentials<'t> {
     /// The name of a certificate.
@@ -44,6 +57,7 @@ pub(crate) struct ControlPlane {
     _etcd: Process,
     programs: PathBuf,
     folder: PathBuf,
+    address: Option<String>,
     port: u16,
     etcd_port: u16,
 }
@@ -51,19 +65,29 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// Builds what is not there yet, and starts it in an empty folder.
     pub(crate) fn start(folder: &Path) -> Result<Self, String> {
+        Self::start_for(folder, Reach::Loopback)
+    }
+
+    /// The same, for these clients.
+    pub(crate) fn start_for(folder: &Path, reach: Reach<'_>) -> Result<Self, String> {
         let programs = sources::build(&["etcd", "kube-apiserver"])?;
         let logs = folder.join("logs");
         fs::create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
         certificates::make(folder)?;
         write(&folder.join("audit.yaml"), AUDIT)?;
-        let [port, etcd_port, peer_port] = free_ports()?;
+        let [free_port, etcd_port, peer_port] = free_ports()?;
+        let (port, address) = match reach {
+            Reach::Loopback => (free_port, None),
+            Reach::Pods(address) => (443, Some(address.to_owned())),
+        };
         let etcd = etcd(&programs, folder, etcd_port, peer_port)?;
-        let api_server = api_server(&programs, folder, port, etcd_port)?;
+        let api_server = api_server(&programs, folder, address.as_deref(), port, etcd_port)?;
         let mut plane = Self {
             api_server,
             _etcd: etcd,
             programs,
             folder: folder.to_owned(),
+            address,
             port,
             etcd_port,
         };
@@ -127,7 +151,13 @@ impl ControlPlane {
 
     /// Starts it again at the same place.
     pub(crate) fn start_api_server(&mut self) -> Result<(), String> {
-        self.api_server = api_server(&self.programs, &self.folder, self.port, self.etcd_port)?;
+        self.api_server = api_server(
+            &self.programs,
+            &self.folder,
+            self.address.as_deref(),
+            self.port,
+            self.etcd_port,
+        )?;
         self.wait()
     }
 
@@ -239,6 +269,7 @@ fn etcd(programs: &Path, folder: &Path, port: u16, peer_port: u16) -> Result<Pro
 fn api_server(
     programs: &Path,
     folder: &Path,
+    address: Option<&str>,
     port: u16,
     etcd_port: u16,
 ) -> Result<Process, String> {
@@ -249,7 +280,11 @@ fn api_server(
         "kube-apiserver",
         &[
             ("etcd-servers", &format!("http://127.0.0.1:{etcd_port}")),
-            ("bind-address", "127.0.0.1"),
+            ("bind-address", address.map_or("127.0.0.1", |_| "0.0.0.0")),
+            ("advertise-address", address.unwrap_or("127.0.0.1")),
+            ("kubelet-client-certificate", &file("admin.crt")),
+            ("kubelet-client-key", &file("admin.key")),
+            ("kubelet-preferred-address-types", "InternalIP"),
             ("secure-port", &port.to_string()),
             ("tls-cert-file", &file("server.crt")),
             ("tls-private-key-file", &file("server.key")),

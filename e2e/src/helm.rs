@@ -2,7 +2,7 @@
 //! is upgraded, and takes away.
 
 mod policies;
-mod program;
+pub(crate) mod program;
 mod reader;
 mod rendered;
 

@@ -13,6 +13,7 @@ mod emulated;
 mod guest;
 mod helm;
 mod host;
+mod install;
 mod nri;
 mod numa;
 mod page;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 14] = [
+const SUITES: [(&str, Kind); 15] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -43,6 +44,7 @@ const SUITES: [(&str, Kind); 14] = [
     ("cluster", Kind::Test),
     ("agent-guest", Kind::Test),
     ("peers", Kind::Long),
+    ("install", Kind::Long),
     ("agent-soak", Kind::Long),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         ["agent-inside", programs, ..] => {
             agent::inside(&mut report, programs.as_ref(), &words[2..]);
         }
+        ["install-inside", prepared] => install::inside(&mut report, prepared.as_ref()),
         ["device-plugin", ..] => return ending(plugin::run(&words[1..])),
         ["pod-resources", socket] => return ending(pod_resources::print(socket.as_ref())),
         ["all"] => run_suites(&mut report, &all()),
@@ -111,6 +114,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                 "agent-soak" => agent::soak(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
+                "install" => install::run(report),
                 "cluster" => cluster::run(report),
                 "peers" => peers::run(report),
                 "cluster-bench" => cluster::bench(report),

@@ -135,6 +135,15 @@ pub(crate) fn install_busybox() -> Result<(), String> {
     install(&[BUSYBOX])
 }
 
+/// Installs busybox and the plugins of container networks if they are not here yet.
+pub(crate) fn install_networking() -> Result<(), String> {
+    install(&[
+        BUSYBOX,
+        ("/usr/lib/cni/bridge", "containernetworking-plugins"),
+        ("/usr/sbin/ip", "iproute2"),
+    ])
+}
+
 /// Installs the program that tests alerting rules if it is not here yet.
 pub(crate) fn install_promtool() -> Result<(), String> {
     install(&[("/usr/bin/promtool", "prometheus")])

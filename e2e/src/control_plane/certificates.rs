@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::SERVICE_ADDRESS;
 use crate::programs::succeed;
 
 /// Makes all of them in a folder.
@@ -13,9 +14,10 @@ pub(super) fn make(folder: &Path) -> Result<(), String> {
     )?;
     openssl(folder, "genrsa -out accounts.key 2048")?;
     // 10.0.2.2 is this machine to its guests.
-    let server =
-        "subjectAltName=IP:127.0.0.1,IP:10.0.2.2,DNS:localhost\nextendedKeyUsage=serverAuth\n";
-    signed(folder, "server", "/CN=kube-apiserver", server)?;
+    let server = format!(
+        "subjectAltName=IP:127.0.0.1,IP:10.0.2.2,IP:{SERVICE_ADDRESS},DNS:localhost\nextendedKeyUsage=serverAuth\n"
+    );
+    signed(folder, "server", "/CN=kube-apiserver", &server)?;
     signed(folder, "admin", "/O=system:masters/CN=admin", CLIENT)
 }
 

@@ -8,14 +8,29 @@ node-lifecycle-controller,garbage-collector-controller,pod-garbage-collector-con
 serviceaccount-controller,namespace-controller";
 
 impl ControlPlane {
-    /// Starts kube-controller-manager.
+    /// Starts kube-controller-manager with what most suites need.
     pub(crate) fn controllers(&self) -> Result<Process, String> {
+        self.controllers_of(CONTROLLERS)
+    }
+
+    /// Starts kube-controller-manager with all its default controllers.
+    pub(crate) fn every_controller(&self) -> Result<Process, String> {
+        self.controllers_of("*")
+    }
+
+    fn controllers_of(&self, controllers: &str) -> Result<Process, String> {
+        let file = |name: &str| self.folder.join(name).display().to_string();
         let programs = sources::build(&["kube-controller-manager"])?;
         let kubeconfig = self.kubeconfig("controllers", &Credentials::Certificate("admin"))?;
         let [port] = free_ports()?;
         let arguments = [
             format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--controllers={CONTROLLERS}"),
+            format!("--controllers={controllers}"),
+            format!("--root-ca-file={}", file("ca.crt")),
+            format!(
+                "--service-account-private-key-file={}",
+                file("accounts.key")
+            ),
             "--leader-elect=false".to_owned(),
             "--authentication-skip-lookup=true".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),

@@ -16,14 +16,14 @@ const KUBERNETES: &str = "v1.36.0";
 const RELEASE: &str = "pinfold";
 
 /// The program, and the cluster it works on.
-pub(super) struct Helm {
-    program: PathBuf,
+pub(crate) struct Helm {
+    pub(crate) program: PathBuf,
     kubeconfig: Option<PathBuf>,
 }
 
 impl Helm {
     /// Builds it, if it is not there yet.
-    pub(super) fn build() -> Result<Self, String> {
+    pub(crate) fn build() -> Result<Self, String> {
         let mut versions = DefaultHasher::new();
         MODULES.hash(&mut versions);
         let folder = programs::tools().join(format!("helm-{:016x}", versions.finish()));
