@@ -148,6 +148,11 @@ soak-filters: ## random pods of a fresh seed: a real kube-scheduler and pinfold 
 bench-agent: ## 250 containers at once and ten minutes of coming and going with the node agent (root); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- agent-bench
 
+bench-originals: ## the kubelet's own functions on the inputs of `make bench`, after it on the same machine (needs Go); writes a part of docs/benchmarks.md
+	$(MAKE) bench
+	program=$$(conformance/generate/build kubelet-1.36) && "$$program" -bench target/bench.json >target/originals.jsonl
+	cd conformance/generate && go run ./beside ../../docs/benchmarks.md ../../target/bench.json ../../target/originals.jsonl "$$(cut -d' ' -f1 /proc/loadavg)"
+
 bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler (SIZE=nodes,pods for others); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench
 

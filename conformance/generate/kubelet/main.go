@@ -79,6 +79,7 @@ func main() {
 		Families:     w.families,
 		Before:       w.generateMachines,
 		BeforeReplay: w.readMachines,
+		Operations:   w.operations(),
 	})
 	os.RemoveAll(scratch)
 	os.Exit(code)

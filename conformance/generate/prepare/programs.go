@@ -46,6 +46,17 @@ var programs = map[string]program{
 				regexp.MustCompile(`(for containerName, blocks := )range container \{`),
 				"${1}range vectorsSorted(container) {",
 			},
+			// Merging hints may take years: the benchmark counts the combinations and ends at its limit.
+			{
+				"pkg/kubelet/cm/topologymanager/policy.go",
+				regexp.MustCompile(`(\t+)callback\(accum\)`),
+				"${1}record.Count()\n${1}callback(accum)",
+			},
+			{
+				"pkg/kubelet/cm/topologymanager/policy.go",
+				regexp.MustCompile(`(?s)import \((.*?)\n\)`),
+				"import (\n\t\"pinfold.dev/generate/record\"\n$1\n)",
+			},
 			// A loop that hands out groups of CPUs never ends when no NUMA node has a whole group left.
 			{
 				"pkg/kubelet/cm/cpumanager/cpu_assignment.go",

@@ -72,8 +72,8 @@ type Program struct {
 	// BeforeReplay reads files beside the one that is replayed. It returns true if it replayed the file itself, and the
 	// number of differences.
 	BeforeReplay func(path string) (bool, int, error)
-	// Bench measures, if there is anything to measure: see the package bench.
-	Bench func()
+	// Operations are what can be measured beside our benchmark, by group: see Bench.
+	Operations map[string]func(fields []string) (Operation, error)
 }
 
 // Main is the main function of a generator; it returns the exit code.
@@ -84,12 +84,12 @@ func Main(program Program) int {
 	cases := flag.Int("cases", 0, "cases of each family (0: the family's own number)")
 	only := flag.String("family", "", "families to make, separated by commas (all)")
 	replay := flag.String("replay", "", "a vector file whose inputs are decided again and compared")
-	bench := flag.Bool("bench", false, "measure instead of making vectors")
+	bench := flag.String("bench", "", "a report of our benchmark (target/bench.json), whose rows are measured with the original")
 	flag.Parse()
 	known := program.Families()
 	switch {
-	case *bench && program.Bench != nil:
-		program.Bench()
+	case *bench != "":
+		Check(Bench(*bench, program.Operations))
 	case *replay != "":
 		different, err := program.replay(known, *replay)
 		Check(err)
