@@ -96,9 +96,9 @@ bench: ## CPU time and instructions of every decision beside the kubelet's
 bench-docs: ## the same, and write docs/benchmarks.md
 	$(CARGO) run --release --quiet -p pinfold-bench -- --write-docs
 
-vectors: ## test vectors made by the kubelet's own code (needs Go): KUBELET=1.33 SEED=7 OUT=folder, CASES=n, FAMILY=names and MERGES=n if wanted
-	@[ -n "$(KUBELET)" ] && [ -n "$(SEED)" ] && [ -n "$(OUT)" ] || { echo "usage: make vectors KUBELET=1.33 SEED=7 OUT=folder [CASES=n] [FAMILY=a,b] [MERGES=n]" >&2; exit 1; }
-	program=$$(conformance/generate/build "$(KUBELET)") && "$$program" -seed "$(SEED)" -out "$(OUT)" $(CASES:%=-cases %) $(FAMILY:%=-family %) $(MERGES:%=-merges %)
+vectors: ## test vectors made by a program's own code (needs Go): PROGRAM=kubelet-1.33, koordinator, volcano or scheduler-plugins, SEED=7 OUT=folder, CASES=n, FAMILY=names and MERGES=n if wanted
+	@[ -n "$(PROGRAM)" ] && [ -n "$(SEED)" ] && [ -n "$(OUT)" ] || { echo "usage: make vectors PROGRAM=kubelet-1.33 SEED=7 OUT=folder [CASES=n] [FAMILY=a,b] [MERGES=n]" >&2; exit 1; }
+	program=$$(conformance/generate/build "$(PROGRAM)") && "$$program" -seed "$(SEED)" -out "$(OUT)" $(CASES:%=-cases %) $(FAMILY:%=-family %) $(MERGES:%=-merges %)
 
 fuzz: ## a bounded number of random inputs for every parser (FUZZ_RUNS, FUZZ_SECONDS, FUZZ_SEED)
 	CARGO="$(CARGO)" fuzz/run
@@ -150,6 +150,11 @@ soak-filters: ## random pods of a fresh seed: a real kube-scheduler and pinfold 
 
 bench-agent: ## 250 containers at once and ten minutes of coming and going with the node agent (root); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- agent-bench
+
+bench-originals: ## the kubelet's own functions on the inputs of `make bench`, after it on the same machine (needs Go); writes a part of docs/benchmarks.md
+	$(MAKE) bench
+	program=$$(conformance/generate/build kubelet-1.36) && "$$program" -bench target/bench.json >target/originals.jsonl
+	cd conformance/generate && go run ./beside ../../docs/benchmarks.md ../../target/bench.json ../../target/originals.jsonl "$$(cut -d' ' -f1 /proc/loadavg)"
 
 bench-cluster: ## 5,000 nodes and 10,000 pods through a real kube-scheduler (SIZE=nodes,pods for others); writes a part of docs/benchmarks.md
 	$(CARGO) run --quiet -p e2e -- cluster-bench

@@ -1,0 +1,26 @@
+// The generator of the vectors of scheduler-plugins: the plugin NodeResourceTopologyMatch with reports that are always
+// fresh.
+package main
+
+import (
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	"pinfold.dev/generate/record"
+)
+
+// program is the exact version that was built in.
+var program string
+
+func main() {
+	klog.SetLogger(logr.Discard())
+	os.Exit(record.Main(record.Program{Families: families}))
+}
+
+func families() []record.Family {
+	return []record.Family{
+		record.Of("nrt_filter", 600, generateFilter, decideFilter),
+		record.Of("nrt_score", 600, generateScore, decideScore),
+	}
+}
