@@ -22,6 +22,21 @@ pub struct PodSetFingerprint {
 }
 
 impl PodSetFingerprint {
+    /// The bound pods that request CPUs for themselves alone and that the report does not account for yet.
+    pub(super) fn without_cpus<'p>(
+        &'p self,
+        pods: &'p [CachedPod],
+    ) -> impl Iterator<Item = &'p PodUid> {
+        let waiting = pods.iter().filter(|pod| {
+            let spec = &pod.object.pod;
+            pod.status_phase != StatusPhase::Terminated
+                && self.tracked.cpus
+                && exclusive_kinds(spec).cpus
+                && !self.accounted.contains(&spec.uid)
+        });
+        waiting.map(|pod| &pod.object.pod.uid)
+    }
+
     /// The fingerprint by `method` of the pods that the API server lists. A running pod that holds tracked resources
     /// and that the report does not account for yet is left out: the scheduler must not accept the report.
     pub(super) fn of(&self, pods: &[CachedPod], method: FingerprintMethod) -> String {
