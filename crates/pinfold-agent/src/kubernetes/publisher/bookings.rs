@@ -7,7 +7,7 @@
 //! | on the node | in the object |
 //! |---|---|
 //! | CPUs were taken | at once, without CPUs that became free meanwhile |
-//! | CPUs became free | afterwards, once the kubelet has given every bound pod its CPUs, at most [`LONGEST_HOLD`] later |
+//! | CPUs became free, or anything else changed | afterwards, once the kubelet has given every bound pod its CPUs, at most [`LONGEST_HOLD`] later |
 //! | a bound pod ended before the kubelet gave it CPUs | the annotation [`ENDED`] changes, which ends its booking |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,8 +43,10 @@ pub(super) struct Bookings {
 pub(super) enum Step {
     /// The whole object.
     All,
-    /// This object, in which no CPU is free that was not free before; the whole one at once after it, or later.
+    /// This object, in which fewer CPUs are free than before; the whole one at once after it, or later.
     Part(Value, Then),
+    /// Nothing, until then at the latest: any write would end bookings.
+    Hold(Instant),
 }
 
 /// When the rest of the object is written.
@@ -84,14 +86,15 @@ impl Bookings {
         let (Some(before), Some(after)) = (free(there), free(wanted)) else {
             return Step::All;
         };
-        if after.is_subset(&before) && self.ended.is_none() {
-            return Step::All;
-        }
+        let takes = !before.is_subset(&after);
+        let frees = !after.is_subset(&before) || self.ended.is_some();
         let held = self.waiting.values().map(|since| *since + LONGEST_HOLD);
-        let then = match held.filter(|end| *end > now).max() {
-            Some(end) => Then::Until(end),
-            None if before.is_subset(&after) => return Step::All,
-            None => Then::AtOnce,
+        let then = match (takes, held.filter(|end| *end > now).max()) {
+            (true, _) if !frees => return Step::All,
+            (true, Some(end)) => Then::Until(end),
+            (true, None) => Then::AtOnce,
+            (false, Some(end)) => return Step::Hold(end),
+            (false, None) => return Step::All,
         };
         let mut part = wanted.clone();
         part["spec"]["numares"]["cpu"]["allocatable"] = (&before & &after).to_string().into();

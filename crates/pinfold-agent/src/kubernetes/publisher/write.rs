@@ -54,6 +54,7 @@ impl PublishLoop {
             let (body, ended, then) = match &step {
                 Step::All => (&version.body, self.bookings.ended(object), None),
                 Step::Part(body, then) => (body, None, Some(*then)),
+                Step::Hold(end) => (&version.body, None, Some(Then::Until(*end))),
             };
             let wanted = Wanted {
                 resource: object.resource(),
@@ -72,7 +73,9 @@ impl PublishLoop {
                     Ok(Change::None(result)) => {
                         state.found = Some(there);
                         return Ok(match (result, then) {
-                            (WriteResult::Unchanged, Some(Then::Until(end))) => {
+                            (WriteResult::Unchanged, Some(Then::Until(end)))
+                                if self.bookings.ended(object).is_some() =>
+                            {
                                 WriteResult::Held(end)
                             }
                             (result, _) => result,
@@ -82,6 +85,10 @@ impl PublishLoop {
                         mut wanted,
                         desired,
                     }) => {
+                        if let Step::Hold(end) = step {
+                            state.found = Some(there);
+                            return Ok(WriteResult::Held(end));
+                        }
                         owned_fields::set_generation(&mut wanted, generation);
                         let patch = conditional(&there, &wanted)?;
                         let path = format!("{own}?fieldManager={MANAGER}");
