@@ -329,7 +329,7 @@ impl PublishLoop {
             }
             Ok(outcome) => {
                 if object.is_numatopology() {
-                    self.bookings.forget_ended();
+                    self.bookings.forget();
                 }
                 match outcome {
                     WriteResult::Written => {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | CPUs were taken | at once, without CPUs that became free meanwhile |
 //! | CPUs became free, or anything else changed | afterwards, once the kubelet has given every bound pod its CPUs, at most [`LONGEST_HOLD`] later |
+//! | a bound pod got CPUs that became free after it was bound | the annotation [`ENDED`] changes: vc-scheduler booked others |
 //! | a bound pod ended before the kubelet gave it CPUs | the annotation [`ENDED`] changes, which ends its booking |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,8 @@ use super::super::custom_resources::CustomResource;
 use super::super::pod_cache::CachedPod;
 use super::super::pod_set::PodSetFingerprint;
 
-/// The annotation with the UID of the last pod that ended before the kubelet gave it CPUs.
+/// The annotation with the UID of the last pod whose booking a write ended: it ended before the kubelet gave it CPUs, or
+/// it has CPUs that were not free when it was bound.
 pub(super) const ENDED: &str = "pinfold.dev/ended-unstarted";
 
 /// How long CPUs that became free are held back for a bound pod. A kubelet gives a pod its CPUs when it admits it, before
@@ -36,17 +38,22 @@ pub(super) struct Bookings {
     waiting: BTreeMap<PodUid, Instant>,
     /// One that ended, until the object has been written.
     ended: Option<PodUid>,
+    /// The pods that the last report accounts for; `None` before the first.
+    accounted: Option<BTreeSet<PodUid>>,
+    /// Pods that were accounted for since the object was written: how many CPUs they request, and one of them.
+    started: usize,
+    last_started: Option<PodUid>,
 }
 
 /// What to write next.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// The whole object.
-    All,
+    /// The whole object, which ends the booking of this pod.
+    All(Option<PodUid>),
     /// This object, in which fewer CPUs are free than before; the whole one at once after it, or later.
     Part(Value, Then),
-    /// Nothing, until then at the latest: any write would end bookings.
-    Hold(Instant),
+    /// Nothing, until then at the latest: any write would end bookings. Whether one has to be ended then.
+    Hold(Instant, bool),
 }
 
 /// When the rest of the object is written.
@@ -65,6 +72,15 @@ impl Bookings {
         let over = self.waiting.keys().filter(|uid| !waiting.contains(*uid));
         let ended = over.filter(|uid| !report.accounted.contains(*uid)).last();
         self.ended = ended.cloned().or_else(|| self.ended.take());
+        if let Some(before) = &self.accounted {
+            for (uid, cpus) in report.with_cpus(pods) {
+                if !before.contains(uid) {
+                    self.started += cpus;
+                    self.last_started = Some(uid.clone());
+                }
+            }
+        }
+        self.accounted = Some(report.accounted.clone());
         self.waiting.retain(|uid, _| waiting.contains(uid));
         for uid in waiting {
             self.waiting.entry(uid).or_insert(now);
@@ -77,24 +93,29 @@ impl Bookings {
     }
 
     /// The Numatopology was written as a whole.
-    pub(super) fn forget_ended(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.ended = None;
+        self.started = 0;
+        self.last_started = None;
     }
 
     /// The next write of a Numatopology, of which the server has `there`.
     pub(super) fn step(&self, there: &Value, wanted: &Value, now: Instant) -> Step {
         let (Some(before), Some(after)) = (free(there), free(wanted)) else {
-            return Step::All;
+            return Step::All(self.ended.clone());
         };
-        let takes = !before.is_subset(&after);
-        let frees = !after.is_subset(&before) || self.ended.is_some();
+        let taken = (&before - &after).len();
+        // vc-scheduler keeps its copy, in which it booked more.
+        let started = self.last_started.as_ref().filter(|_| self.started > taken);
+        let ends = self.ended.as_ref().or(started).cloned();
+        let grows = !after.is_subset(&before) || ends.is_some();
         let held = self.waiting.values().map(|since| *since + LONGEST_HOLD);
-        let then = match (takes, held.filter(|end| *end > now).max()) {
-            (true, _) if !frees => return Step::All,
+        let then = match (taken > 0, held.filter(|end| *end > now).max()) {
+            (true, _) if !grows => return Step::All(None),
             (true, Some(end)) => Then::Until(end),
             (true, None) => Then::AtOnce,
-            (false, Some(end)) => return Step::Hold(end),
-            (false, None) => return Step::All,
+            (false, Some(end)) => return Step::Hold(end, ends.is_some()),
+            (false, None) => return Step::All(ends),
         };
         let mut part = wanted.clone();
         part["spec"]["numares"]["cpu"]["allocatable"] = (&before & &after).to_string().into();

@@ -49,12 +49,12 @@ impl PublishLoop {
                 Some(there) if object.is_numatopology() => {
                     self.bookings.step(there, &version.body, Instant::now())
                 }
-                _ => Step::All,
+                _ => Step::All(None),
             };
             let (body, ended, then) = match &step {
-                Step::All => (&version.body, self.bookings.ended(object), None),
+                Step::All(ended) => (&version.body, ended.as_ref(), None),
                 Step::Part(body, then) => (body, None, Some(*then)),
-                Step::Hold(end) => (&version.body, None, Some(Then::Until(*end))),
+                Step::Hold(..) => (&version.body, None, None),
             };
             let wanted = Wanted {
                 resource: object.resource(),
@@ -72,10 +72,8 @@ impl PublishLoop {
                 Some(there) => match self.change(&wanted, &there, &node, state, &own).await {
                     Ok(Change::None(result)) => {
                         state.found = Some(there);
-                        return Ok(match (result, then) {
-                            (WriteResult::Unchanged, Some(Then::Until(end)))
-                                if self.bookings.ended(object).is_some() =>
-                            {
+                        return Ok(match (result, step) {
+                            (WriteResult::Unchanged, Step::Hold(end, true)) => {
                                 WriteResult::Held(end)
                             }
                             (result, _) => result,
@@ -85,7 +83,7 @@ impl PublishLoop {
                         mut wanted,
                         desired,
                     }) => {
-                        if let Step::Hold(end) = step {
+                        if let Step::Hold(end, _) = step {
                             state.found = Some(there);
                             return Ok(WriteResult::Held(end));
                         }

@@ -88,7 +88,7 @@ fn cpus_that_are_taken_and_freed_at_once_are_written_in_two_steps() {
     };
     assert_eq!(part, object("5-7"));
     scheduler.reads(&part);
-    assert_eq!(bookings.step(&part, &after, now), Step::All);
+    assert_eq!(bookings.step(&part, &after, now), Step::All(None));
     scheduler.reads(&after);
     assert_eq!(scheduler.copy, cpus("1,5-7"));
     // In one write vc-scheduler does not see that CPU 1 is free.
@@ -107,9 +107,9 @@ fn freed_cpus_wait_for_a_bound_pod_so_that_its_booking_lasts() {
     bookings.update(&report(&["old"]), &[pod("new", "2", "Pending")], now);
     let (before, after) = (object("2-7"), object("0-7"));
     let end = now + LONGEST_HOLD;
-    assert_eq!(bookings.step(&before, &after, now), Step::Hold(end));
+    assert_eq!(bookings.step(&before, &after, now), Step::Hold(end, false));
     // vc-scheduler takes a write of the same CPUs for one with more.
-    assert_eq!(bookings.step(&before, &before, now), Step::Hold(end));
+    assert_eq!(bookings.step(&before, &before, now), Step::Hold(end, false));
     // CPUs that are taken are written meanwhile.
     let taken = object("0-1,4-7");
     assert_eq!(
@@ -117,10 +117,13 @@ fn freed_cpus_wait_for_a_bound_pod_so_that_its_booking_lasts() {
         Step::Part(object("4-7"), Then::Until(end))
     );
     let only_taken = object("4-7");
-    assert_eq!(bookings.step(&before, &only_taken, now), Step::All);
+    assert_eq!(bookings.step(&before, &only_taken, now), Step::All(None));
     // The kubelet gave it its CPUs.
     bookings.update(&report(&["new"]), &[pod("new", "2", "Running")], now);
-    assert_eq!(bookings.step(&before, &after, now), Step::All);
+    assert_eq!(
+        bookings.step(&before, &object("0-1,4-7"), now),
+        Step::Part(object("4-7"), Then::AtOnce)
+    );
     assert_eq!(bookings.ended, None);
 }
 
@@ -134,7 +137,7 @@ fn a_pod_that_never_starts_holds_nothing_back_for_longer() {
     bookings.update(&report(&[]), &stuck, later);
     assert_eq!(
         bookings.step(&object("2-7"), &object("0-7"), later),
-        Step::All
+        Step::All(None)
     );
 }
 
@@ -165,7 +168,7 @@ fn the_booking_of_a_pod_that_ended_unstarted_is_ended_by_a_write() {
     assert_eq!(bookings.ended, Some(PodUid::from("first")));
     // The write would end the booking of the second one, too.
     let same = object("2-7");
-    let held = Step::Hold(now + LONGEST_HOLD);
+    let held = Step::Hold(now + LONGEST_HOLD, true);
     assert_eq!(bookings.step(&same, &same, now), held);
     // CPUs that were taken are a write of their own: vc-scheduler reads the second write as a whole.
     bookings.update(&report(&["second"]), &[pod("second", "1", "Running")], now);
@@ -175,18 +178,55 @@ fn the_booking_of_a_pod_that_ended_unstarted_is_ended_by_a_write() {
         bookings.step(&same, &after, now),
         Step::Part(after.clone(), Then::AtOnce)
     );
-    assert_eq!(bookings.step(&after, &after, now), Step::All);
-    bookings.forget_ended();
-    assert_eq!(bookings.step(&after, &same, now), Step::All);
+    let first = Some(PodUid::from("first"));
+    assert_eq!(bookings.step(&after, &after, now), Step::All(first));
+    bookings.forget();
+    assert_eq!(bookings.step(&after, &same, now), Step::All(None));
+}
+
+#[test]
+fn a_pod_that_got_freed_cpus_ends_the_booking_of_others() {
+    let mut bookings = Bookings::default();
+    let now = Instant::now();
+    let new = |phase| [pod("new", "3", phase)];
+    bookings.update(&report(&["old"]), &new("Pending"), now);
+    // The pod "old" ended with CPUs 0-1, of which the kubelet gave both and CPU 2 to the new one.
+    bookings.update(&report(&["new"]), &new("Running"), now);
+    let (before, after) = (object("2-7"), object("3-7"));
+    let mut scheduler = Scheduler {
+        read: cpus("2-7"),
+        copy: cpus("5-7"),
+    };
+    assert_eq!(
+        bookings.step(&before, &after, now),
+        Step::Part(after.clone(), Then::AtOnce)
+    );
+    scheduler.reads(&after);
+    assert_eq!(scheduler.copy, cpus("5-7"));
+    let ends = Step::All(Some(PodUid::from("new")));
+    assert_eq!(bookings.step(&after, &after, now), ends);
+    scheduler.reads(&after);
+    assert_eq!(scheduler.copy, cpus("3-7"));
+    // All of its CPUs were free when it was bound.
+    bookings.forget();
+    bookings.update(&report(&[]), &[], now);
+    bookings.update(&report(&["new"]), &new("Running"), now);
+    assert_eq!(bookings.step(&before, &object("5-7"), now), Step::All(None));
 }
 
 #[test]
 fn objects_without_a_list_of_cpus_are_written_as_a_whole() {
     let bookings = Bookings::default();
     let now = Instant::now();
-    assert_eq!(bookings.step(&json!({}), &object("1"), now), Step::All);
+    assert_eq!(
+        bookings.step(&json!({}), &object("1"), now),
+        Step::All(None)
+    );
     // An empty list is left out.
-    assert_eq!(bookings.step(&object(""), &object("1"), now), Step::All);
+    assert_eq!(
+        bookings.step(&object(""), &object("1"), now),
+        Step::All(None)
+    );
     let odd = object("x");
-    assert_eq!(bookings.step(&odd, &object("1"), now), Step::All);
+    assert_eq!(bookings.step(&odd, &object("1"), now), Step::All(None));
 }
