@@ -25,7 +25,7 @@ mod latency;
 mod load;
 mod nodes;
 mod options;
-mod oracle;
+pub(crate) mod oracle;
 mod partitions;
 mod pods;
 pub(crate) mod pretend;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! etcd ◄─ kube-apiserver ◄─┬─ kube-controller-manager
-//!                          ├─ a peer: koord-scheduler, koordlet, vc-scheduler
+//!                          ├─ a peer: koord-scheduler, koordlet, vc-scheduler,
+//!                          │  scheduler-plugins
 //!                          ├─ pinfold-agent on played machines, one process for each
 //!                          └─ pinfold-scheduler, and the command line on the same state
 //! ```
@@ -11,9 +12,12 @@
 
 mod koord_scheduler;
 mod koordlet;
+mod kubelet;
+mod nfd;
 mod programs;
 mod record;
 mod stage;
+mod topology_match;
 mod vc_scheduler;
 
 use std::fs;
@@ -30,10 +34,12 @@ const ONLY: &str = "PINFOLD_E2E_PEERS";
 /// What the suite shows with one peer.
 type Theme = fn(&mut Report, &mut Stage) -> Result<(), String>;
 
-const THEMES: [(&str, Theme); 3] = [
+const THEMES: [(&str, Theme); 5] = [
     ("koord-scheduler", koord_scheduler::run),
     ("koordlet", koordlet::run),
     ("vc-scheduler", vc_scheduler::run),
+    ("topology-match", topology_match::run),
+    ("nfd", nfd::run),
 ];
 
 /// Runs the themes on one API server.

@@ -1,6 +1,8 @@
 //! What koord-scheduler did with pods that came and left, recorded by the end-to-end suite of peers
 //! (`conformance/peers`), beside what `pinfold simulate --as koordinator -o json` answers for the same state and steps.
 
+pub mod round;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -18,7 +18,8 @@ pub(crate) fn machine() -> Result<(Arc<Machine>, u64), String> {
     look(Path::new("/"))
 }
 
-fn look(root: &Path) -> Result<(Arc<Machine>, u64), String> {
+/// The machine that the kernel's files below `root` describe, and its memory.
+pub(crate) fn look(root: &Path) -> Result<(Arc<Machine>, u64), String> {
     let hardware = pinfold_hardware::from_sysfs(root).map_err(|e| e.to_string())?;
     let (machine, _) = hardware.machine_within_reach().map_err(|e| e.to_string())?;
     Ok((Arc::new(machine), hardware.memory))

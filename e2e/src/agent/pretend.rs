@@ -3,6 +3,7 @@
 //! Control groups stay real, so only machines make sense whose CPUs and NUMA nodes this one has.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -113,12 +114,27 @@ pub(crate) fn write(root: &Path, machine: &Value) -> Result<(), String> {
                 pages["count"].to_string(),
             )?;
         }
+        links(&root.join(&folder), &cpus)?;
         all |= &cpus;
     }
     for name in ["online", "present", "possible"] {
         file(format!("{cpu}/{name}"), all.to_string())?;
     }
     file("proc/cpuinfo".to_owned(), sockets)
+}
+
+/// What other readers than Pinfold look for in the folder of a NUMA node: links to its CPUs, and a folder for hugepages.
+fn links(folder: &Path, cpus: &CpuSet) -> Result<(), String> {
+    let pages = folder.join("hugepages");
+    fs::create_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
+    for cpu in cpus {
+        let link = folder.join(format!("cpu{cpu}"));
+        if !link.is_symlink() {
+            let made = symlink(format!("../../cpu/cpu{cpu}"), &link);
+            made.map_err(|error| format!("{}: {error}", link.display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -289,7 +289,7 @@ fn path(pod: &Value) -> String {
 }
 
 /// Reads a pod as the server sends it.
-pub(super) fn read(mut pod: Value) -> Result<PodObject, String> {
+pub(crate) fn read(mut pod: Value) -> Result<PodObject, String> {
     let name = path(&pod);
     let object = pod.as_object_mut().ok_or("expected a pod")?;
     object.insert("apiVersion".to_owned(), "v1".into());

@@ -111,7 +111,8 @@ pub(crate) struct Played<'a> {
     pub(crate) dialect: &'static str,
     /// A KubeletConfiguration.
     pub(crate) rules: &'a str,
-    /// More lines of `kubernetes` in its configuration, as `{"otherWriters": "repair"}`.
+    /// More lines of `kubernetes` in its configuration, as `{"otherWriters": "repair"}`; null for an agent without the
+    /// API server.
     pub(crate) kubernetes: Value,
 }
 
@@ -141,12 +142,15 @@ impl Stage {
     /// journal of the first.
     pub(crate) fn agent(&self, played: &Played<'_>) -> Result<Agent, String> {
         let folder = self.plane.folder().join("agents").join(played.name);
-        let machine = folder.join("machine");
-        pretend::write(&machine, &played.shape.description())?;
+        let machine = self.machine(played.name, played.shape)?;
         let kubelet = folder.join("kubelet");
         fs::create_dir_all(&kubelet).map_err(|error| format!("{}: {error}", kubelet.display()))?;
-        let mut kubernetes = played.kubernetes.clone();
-        kubernetes["kubeconfig"] = json!(self.kubeconfig);
+        let mut more = "cgroups: {directWrites: never}".to_owned();
+        if !played.kubernetes.is_null() {
+            let mut kubernetes = played.kubernetes.clone();
+            kubernetes["kubeconfig"] = json!(self.kubeconfig);
+            more += &format!("\nnodeName: {}\nkubernetes: {kubernetes}", played.name);
+        }
         let setup = Setup {
             mode: played.mode,
             dialect: played.dialect,
@@ -154,14 +158,19 @@ impl Stage {
             state: folder.join("state"),
             nri: "none".into(),
             machine: Some(machine),
-            more: format!(
-                "nodeName: {}\nkubernetes: {kubernetes}\ncgroups: {{directWrites: never}}",
-                played.name
-            ),
+            more,
         };
         let mut agent = Agent::spawn(&self.agent, &setup, &folder)?;
         agent.wait_until_it_answers()?;
         Ok(agent)
+    }
+
+    /// Writes the files of a played machine; their folder.
+    pub(crate) fn machine(&self, name: &str, shape: Shape) -> Result<PathBuf, String> {
+        let folder = self.plane.folder().join("agents").join(name);
+        let machine = folder.join("machine");
+        pretend::write(&machine, &shape.description())?;
+        Ok(machine)
     }
 
     /// The kubelet's files of a played machine in mode `mirror`.
@@ -178,6 +187,18 @@ impl Stage {
         eventually(&format!("{node} is reported"), || {
             self.admin
                 .expect("GET", &format!("{TOPOLOGIES}/{node}"), None)
+        })
+    }
+
+    /// Deletes all reports, and waits until they are gone.
+    pub(crate) fn clear_reports(&self) -> Result<(), String> {
+        self.admin.expect("DELETE", TOPOLOGIES, None)?;
+        eventually("the reports are gone", || {
+            let list = self.admin.expect("GET", TOPOLOGIES, None)?;
+            match list["items"].as_array() {
+                Some(left) if !left.is_empty() => Err(format!("{} are left", left.len())),
+                _ => Ok(()),
+            }
         })
     }
 

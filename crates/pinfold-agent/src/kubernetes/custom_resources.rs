@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::pod_set::PodSetFingerprint;
 
+const NUMATOPOLOGIES: &str = "numatopologies";
+
 /// The objects of one journal generation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CustomResourceReport {
@@ -75,7 +77,7 @@ impl CustomResource {
         let body = serde_json::to_value(topology.content()).unwrap_or_default();
         Self {
             group,
-            plural: "numatopologies",
+            plural: NUMATOPOLOGIES,
             versions: vec![ObjectVersion { version, body }],
         }
     }
@@ -103,6 +105,11 @@ impl CustomResource {
                 fingerprints.all.as_str().into();
         }
         object
+    }
+
+    /// Whether it is Volcano's Numatopology.
+    pub(super) fn is_numatopology(&self) -> bool {
+        self.plural == NUMATOPOLOGIES
     }
 
     /// The path of its list in an API version.

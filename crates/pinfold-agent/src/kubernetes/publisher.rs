@@ -26,11 +26,15 @@ use super::node_cache::{NodeCache, NodeSink};
 use super::object_watch::{ObjectChanges, ObjectSink, watch_object};
 use super::other_writers::OtherWriters;
 use super::owned_fields::NodeRef;
-use super::pod_cache::PodCache;
+use super::pod_cache::{CachedPod, PodCache};
+use super::pod_set::PodSetFingerprint;
 use super::pruning::FieldPath;
 use super::{EventQueue, SyncCounters, SyncEvent, SyncEventLog, Timing};
 
+mod bookings;
 mod write;
+
+use bookings::Bookings;
 
 /// Path of the list of Nodes.
 const NODES: &str = "/api/v1/nodes";
@@ -132,6 +136,7 @@ pub(super) struct PublishLoop {
     changes: ObjectChanges,
     /// The watches of the objects, by path of the list.
     watches: BTreeMap<String, AbortHandle>,
+    bookings: Bookings,
 }
 
 /// The state of one object.
@@ -152,6 +157,8 @@ struct ObjectState {
     list: Option<String>,
     /// When to read the object again.
     check_at: Instant,
+    /// Until when CPUs that became free are held back at most.
+    held_until: Option<Instant>,
     /// Earliest time of the next request: the end of the backoff.
     not_before: Instant,
     backoff: RetryBackoff,
@@ -161,6 +168,8 @@ struct ObjectState {
 enum WriteResult {
     Written,
     Unchanged,
+    /// CPUs that became free are held back until then at the latest.
+    Held(Instant),
     /// Another program writes the object, and the agent left it alone.
     Yielded,
     NotServed,
@@ -175,6 +184,7 @@ impl PublishLoop {
             served: BTreeMap::new(),
             changes: ObjectChanges::default(),
             watches: BTreeMap::new(),
+            bookings: Bookings::default(),
         }
     }
 
@@ -241,7 +251,11 @@ impl PublishLoop {
                 state.check_at = Instant::now();
             }
         }
-        let fingerprints = self.fingerprints(report);
+        let pods = report.pods.as_ref().zip(self.context.pods.all());
+        if let Some((set, pods)) = &pods {
+            self.bookings.update(set, pods, Instant::now());
+        }
+        let fingerprints = pods.map(|(set, pods)| fingerprints(set, &pods));
         let mut due: Option<Instant> = None;
         for object in &report.objects {
             let object = &match &fingerprints {
@@ -255,7 +269,8 @@ impl PublishLoop {
                 .entry(object.plural)
                 .or_insert_with(|| ObjectState::new(now, timing));
             state.apply_change(&self.changes, now);
-            let settled = state.settled.as_ref() == Some(object);
+            let settled =
+                state.settled.as_ref() == Some(object) && self.bookings.ended(object).is_none();
             if now >= state.not_before && (!settled || now >= state.check_at) {
                 self.update(object, report.generation).await;
             }
@@ -263,23 +278,12 @@ impl PublishLoop {
                 let settled = state.settled.as_ref() == Some(object);
                 let next = match settled {
                     true => state.check_at,
-                    false => state.not_before,
+                    false => state.held_until.unwrap_or(state.not_before),
                 };
                 due = Some(due.map_or(next, |due| due.min(next)));
             }
         }
         due
-    }
-
-    /// The fingerprints of the pods that the report accounts for; `None` if the pods are not known.
-    fn fingerprints(&self, report: &CustomResourceReport) -> Option<Fingerprints> {
-        let set = report.pods.as_ref()?;
-        let pods = self.context.pods.all()?;
-        Some(Fingerprints {
-            method: set.method,
-            by_method: set.of(&pods, set.method),
-            all: set.of(&pods, FingerprintMethod::All),
-        })
     }
 
     /// Writes one object if needed, and records and logs the result.
@@ -299,6 +303,7 @@ impl PublishLoop {
         let check = timing.check / 2 + jitter(timing.check / 2);
         let resource = object.resource();
         state.is_served = !matches!(outcome, Ok(WriteResult::NotServed));
+        state.held_until = None;
         match outcome {
             Ok(WriteResult::NotServed) => {
                 self.context.log.log(SyncEvent::NotServed { resource });
@@ -313,7 +318,19 @@ impl PublishLoop {
                     };
                 state.check_at = state.not_before;
             }
+            // The next change of a pod or of the kubelet's state is a reason to look again.
+            Ok(WriteResult::Held(end)) => {
+                if fresh {
+                    state.check_at = now + check;
+                }
+                state.backoff.reset();
+                state.held_until = Some(end);
+                state.settled = None;
+            }
             Ok(outcome) => {
+                if object.is_numatopology() {
+                    self.bookings.forget();
+                }
                 match outcome {
                     WriteResult::Written => {
                         self.context.counts.writes.add(1);
@@ -369,6 +386,15 @@ impl PublishLoop {
     }
 }
 
+/// The fingerprints of the pods that a report accounts for.
+fn fingerprints(set: &PodSetFingerprint, pods: &[CachedPod]) -> Fingerprints {
+    Fingerprints {
+        method: set.method,
+        by_method: set.of(pods, set.method),
+        all: set.of(pods, FingerprintMethod::All),
+    }
+}
+
 impl ObjectState {
     fn new(now: Instant, timing: &Timing) -> Self {
         Self {
@@ -380,6 +406,7 @@ impl ObjectState {
             pruned: BTreeSet::new(),
             list: None,
             check_at: now,
+            held_until: None,
             not_before: now,
             backoff: timing.retry_policy().backoff(),
         }

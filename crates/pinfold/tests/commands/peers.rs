@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use conformance::peers::Session;
+use conformance::peers::round::Round;
 use flate2::read::GzDecoder;
 use pinfold_kube::objects;
 use serde_json::{Value, json};
@@ -83,6 +84,61 @@ fn a_recorded_decision_that_the_program_does_not_make_is_a_difference() {
         panic!("{:?}", comparison.differences);
     };
     assert_eq!(different, name);
+}
+
+/// Compares the rounds in a file with the program's answers; how many pods they decide about.
+fn compare_rounds(peer: &str, decider: &str) -> usize {
+    let mut decisions = 0;
+    for (number, line) in lines(&format!("{peer}.jsonl.gz")).iter().enumerate() {
+        let round = Round::from_json(line).expect("a round");
+        let answer = answer_about_round(&format!("{peer}-{number}"), decider, &round);
+        let differences = round.differences(&answer).expect("the answer is about it");
+        assert_eq!(differences, Vec::<String>::new(), "round {number}");
+        decisions += round.decisions();
+    }
+    decisions
+}
+
+fn answer_about_round(name: &str, decider: &str, round: &Round) -> Value {
+    let folder = Path::new(scratch());
+    let file = |part: &str, content: &Value| {
+        let path = folder.join(format!("{name}-{part}.json"));
+        fs::write(&path, content.to_string()).expect("a file of the test");
+        path.display().to_string()
+    };
+    let pods = json!({ "apiVersion": "v1", "kind": "List", "items": round.pods });
+    let args = [
+        "simulate".to_owned(),
+        format!("--as={decider}"),
+        "--output=json".to_owned(),
+        "--nodes".to_owned(),
+        file("state", &round.state),
+        file("pods", &pods),
+    ];
+    let answered = run(&root(), &args);
+    serde_json::from_str(&answered.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", answered.stderr))
+}
+
+#[test]
+fn every_recorded_decision_of_topology_match_on_the_agent_s_objects_is_predicted() {
+    let decisions = compare_rounds("topology-match", "scheduler-plugins");
+    assert!(decisions >= 300, "{decisions} decisions");
+}
+
+#[test]
+fn a_recorded_round_that_the_program_does_not_decide_is_a_difference() {
+    let line = lines("topology-match.jsonl.gz").swap_remove(0);
+    let mut round = Round::from_json(&line).expect("a round");
+    assert_eq!(round.to_json(), line);
+    let answer = answer_about_round("topology-match-altered", "scheduler-plugins", &round);
+    let bound = round
+        .groups
+        .iter_mut()
+        .find_map(|group| group.bound.as_mut());
+    bound.expect("a bound group")[0].node = "another".to_owned();
+    let differences = round.differences(&answer).expect("the answer is about it");
+    assert_eq!(differences.len(), 1, "{differences:?}");
 }
 
 #[test]

@@ -1,39 +1,31 @@
 //! [`Nodes`]: played machines under each policy of the topology manager, with agents that mirror played kubelets.
 
-use std::collections::BTreeMap;
-use std::fs;
-
 use pinfold_core::cpu_set::CpuSet;
-use pinfold_kube::state::CpuManagerState;
-use pinfold_kube::state::cpu::CpuStateFormat;
 use serde_json::{Value, json};
 
 use super::process::VcScheduler;
 use crate::agent::process::Agent;
+use crate::cluster::played::Answer;
 use crate::cluster::pods::{Dice, PODS};
 use crate::cluster::stage::eventually;
+use crate::peers::kubelet::Kubelet;
 use crate::peers::stage::{Played, Shape, Stage};
 use crate::report::equal;
 
 /// Where the objects of Volcano's nodes are.
-const NUMATOPOLOGIES: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies";
-
-/// A pod that a played kubelet runs.
-#[derive(Clone)]
-struct Running {
-    name: String,
-    uid: String,
-    cpus: CpuSet,
-}
+pub(super) const NUMATOPOLOGIES: &str = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies";
 
 /// A machine with its kubelet and agent.
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) shape: Shape,
     pub(super) policy: &'static str,
-    reserved: CpuSet,
-    running: Vec<Running>,
-    _agent: Agent,
+    pub(super) kubelet: Kubelet,
+    /// The pods that its kubelet runs: name and UID.
+    running: Vec<(String, String)>,
+    /// Free CPUs that the agent may publish while a bound pod waits for its CPUs.
+    pub(super) held: Option<CpuSet>,
+    agent: Agent,
 }
 
 /// All of them.
@@ -87,29 +79,18 @@ impl Nodes {
         for (number, (shape, policy, reservation, reserved)) in KINDS.into_iter().enumerate() {
             let name = format!("volcano-{number}");
             let reserved = CpuSet::parse(reserved).map_err(|error| error.to_string())?;
-            let mut object = shape.node(&name, &json!({}), &json!({}));
-            let left = shape.cpus() as usize - reserved.len();
-            object["status"]["allocatable"]["cpu"] = left.to_string().into();
-            stage.admin.expect("POST", "/api/v1/nodes", Some(&object))?;
-            save(stage, &name, shape, &[])?;
-            let rules = format!(
-                "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: static\ntopologyManagerPolicy: {policy}\n{reservation}\n"
-            );
-            let agent = stage.agent(&Played {
-                name: &name,
-                shape,
-                mode: "mirror",
-                dialect: "kubelet",
-                rules: &rules,
-                kubernetes: json!({ "publish": ["numatopology"], "publishInterval": "500ms" }),
-            })?;
+            let rules = format!("topologyManagerPolicy: {policy}\n{reservation}");
+            let kubelet = Kubelet::join(stage, &name, shape, &rules)?;
+            equal("reserved CPUs", kubelet.reserved(), reserved)?;
+            let agent = stage.agent(&played(&name, shape, &kubelet))?;
             nodes.push(Node {
                 name,
                 shape,
                 policy,
-                reserved,
+                kubelet,
                 running: Vec::new(),
-                _agent: agent,
+                held: None,
+                agent,
             });
         }
         Ok(Self { nodes })
@@ -125,11 +106,12 @@ impl Nodes {
                 // Without free CPUs the list is left out.
                 let free = CpuSet::parse(cpus["allocatable"].as_str().unwrap_or_default());
                 let free = free.map_err(|error| format!("{object}: {error}"))?;
-                equal("free CPUs", free, node.free())?;
+                equal("free CPUs", free, node.published_free())?;
                 equal("reserved", &object["spec"]["resReserved"], &Value::Null)
             })?;
             eventually(&format!("vc-scheduler has read {}", node.name), || {
-                equal("free CPUs", scheduler.free(&node.name)?, Some(node.free()))
+                let free = node.published_free();
+                equal("free CPUs", scheduler.free(&node.name)?, Some(free))
             })?;
         }
         Ok(())
@@ -137,16 +119,52 @@ impl Nodes {
 
     /// Some pods leave.
     pub(super) fn some_leave(&mut self, stage: &Stage, dice: &mut Dice) -> Result<(), String> {
+        self.leave_if(stage, || dice.says(30))
+    }
+
+    /// The pods leave of which this says so.
+    pub(super) fn leave_if(
+        &mut self,
+        stage: &Stage,
+        mut leaves: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         for node in &mut self.nodes {
-            let mut left = Vec::new();
-            for pod in std::mem::take(&mut node.running) {
-                match dice.says(30) {
-                    true => stage.delete(&pod.name)?,
-                    false => left.push(pod),
+            for (name, uid) in std::mem::take(&mut node.running) {
+                match leaves() {
+                    true => {
+                        node.kubelet.release(&uid);
+                        stage.delete(&name)?;
+                    }
+                    false => node.running.push((name, uid)),
                 }
             }
-            node.running = left;
-            save(stage, &node.name, node.shape, &node.running)?;
+            node.kubelet.save()?;
+        }
+        Ok(())
+    }
+
+    /// Some pods leave while others are bound and have no CPUs yet, until the agents have seen it.
+    pub(super) fn some_leave_meanwhile(
+        &mut self,
+        stage: &Stage,
+        dice: &mut Dice,
+        is_waited_for: impl Fn(&Node) -> bool,
+    ) -> Result<(), String> {
+        let generation = |node: &Node| Ok::<_, String>(node.agent.status()?["generation"].clone());
+        let mut before = Vec::new();
+        for node in &mut self.nodes {
+            if is_waited_for(node) {
+                node.held = Some(node.kubelet.free());
+            }
+            before.push((generation(node)?, node.kubelet.free()));
+        }
+        self.some_leave(stage, dice)?;
+        for (node, (before, free)) in self.nodes.iter().zip(before) {
+            if node.kubelet.free() != free {
+                eventually("the agent has read the kubelet's state", || {
+                    equal("nothing", generation(node)? == before, false)
+                })?;
+            }
         }
         Ok(())
     }
@@ -181,46 +199,38 @@ impl Node {
         stage.admin.expect("GET", &path, None)
     }
 
-    /// CPUs that are neither reserved nor a pod's.
-    pub(super) fn free(&self) -> CpuSet {
-        let free = &all(self.shape) - &self.reserved;
-        (self.running.iter()).fold(free, |free, pod| &free - &pod.cpus)
+    /// The free CPUs of its Numatopology.
+    pub(super) fn published_free(&self) -> CpuSet {
+        let free = self.kubelet.free();
+        self.held.as_ref().map_or(free.clone(), |held| held & &free)
     }
 
-    /// The kubelet starts a pod with these CPUs.
-    pub(super) fn start(&mut self, stage: &Stage, pod: &Value, cpus: CpuSet) -> Result<(), String> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let meta = &pod["metadata"];
-        let (name, uid) = (text(&meta["name"]), text(&meta["uid"]));
-        let running = json!({ "status": { "phase": "Running" } });
-        let path = format!("{PODS}/{name}/status");
-        stage.admin.expect("PATCH", &path, Some(&running))?;
-        self.running.push(Running { name, uid, cpus });
-        save(stage, &self.name, self.shape, &self.running)
+    /// The kubelet gives a bound pod its CPUs, or rejects it. Its status and the kubelet's state are not written yet.
+    pub(super) fn admit(&mut self, pod: &Value) -> Result<Answer, String> {
+        let answer = self.kubelet.admit(pod)?;
+        if answer == Answer::Runs {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let meta = &pod["metadata"];
+            self.running.push((text(&meta["name"]), text(&meta["uid"])));
+        }
+        Ok(answer)
+    }
+
+    /// Ends the agent as a crash does, and starts it again.
+    pub(super) fn restart_agent(&mut self, stage: &Stage) -> Result<(), String> {
+        self.agent.kill();
+        self.agent = stage.agent(&played(&self.name, self.shape, &self.kubelet))?;
+        Ok(())
     }
 }
 
-fn all(shape: Shape) -> CpuSet {
-    CpuSet::parse(&format!("0-{}", shape.cpus() - 1)).unwrap_or_default()
-}
-
-/// Writes the state file of the static CPU manager.
-fn save(stage: &Stage, name: &str, shape: Shape, running: &[Running]) -> Result<(), String> {
-    let folder = stage.kubelet_folder(name);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut state = CpuManagerState {
-        policy: "static".to_owned(),
-        default_cpus: all(shape),
-        ..CpuManagerState::default()
-    };
-    for pod in running.iter().filter(|pod| !pod.cpus.is_empty()) {
-        state.default_cpus = &state.default_cpus - &pod.cpus;
-        let container = BTreeMap::from([("main".into(), pod.cpus.clone())]);
-        state.containers.insert(pod.uid.as_str().into(), container);
+fn played<'a>(name: &'a str, shape: Shape, kubelet: &'a Kubelet) -> Played<'a> {
+    Played {
+        name,
+        shape,
+        mode: "mirror",
+        dialect: "kubelet",
+        rules: &kubelet.rules,
+        kubernetes: json!({ "publish": ["numatopology"], "publishInterval": "500ms" }),
     }
-    let path = folder.join("cpu_manager_state");
-    let new = folder.join("cpu_manager_state.new");
-    let written = fs::write(&new, state.write(CpuStateFormat::V2));
-    let written = written.and_then(|()| fs::rename(&new, &path));
-    written.map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use pinfold_core::cpu_set::CpuSet;
 
@@ -15,8 +16,8 @@ use crate::peers::stage::Stage;
 pub(super) const NAME: &str = "volcano";
 
 /// The folder of the Go module below `e2e/peers`.
-const MODULE: &str = "volcano";
-const VOLCANO: &str = "volcano.sh/volcano";
+pub(super) const MODULE: &str = "volcano";
+pub(super) const VOLCANO: &str = "volcano.sh/volcano";
 
 const PROGRAM: Program = Program {
     name: "vc-scheduler",
@@ -42,6 +43,8 @@ const QUEUE: &str = "/apis/scheduling.volcano.sh/v1beta1/queues/default";
 
 /// A running vc-scheduler. It is killed with this.
 pub(super) struct VcScheduler {
+    program: PathBuf,
+    arguments: Vec<String>,
     process: Process,
     /// What its log has said, up to the byte that was read.
     known: RefCell<(u64, Known)>,
@@ -52,6 +55,10 @@ pub(super) struct VcScheduler {
 struct Known {
     /// The free CPUs of the last Numatopology that it read, by node.
     free: BTreeMap<String, CpuSet>,
+    /// How many sessions have ended.
+    sessions: usize,
+    /// How often it read the Numatopology of each node.
+    reads: BTreeMap<String, usize>,
     /// The CPUs that it last chose for a pod, by pod and node.
     chosen: BTreeMap<(String, String), CpuSet>,
 }
@@ -77,7 +84,7 @@ impl VcScheduler {
             .plane
             .kubeconfig("vc-scheduler", &Credentials::Certificate("admin"))?;
         let [metrics, health] = free_ports()?;
-        let arguments = [
+        let arguments = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--scheduler-conf={}", config.display()),
             format!("--listen-address=127.0.0.1:{metrics}"),
@@ -88,10 +95,12 @@ impl VcScheduler {
             "--cache-dumper=false".to_owned(),
             "--kube-api-qps=5000".to_owned(),
             "--kube-api-burst=5000".to_owned(),
-            "--vmodule=numaaware=4,event_handlers=3".to_owned(),
+            "--vmodule=numaaware=4,event_handlers=3,scheduler=4".to_owned(),
         ];
         let process = Process::start(&program, stage.plane.folder(), "vc-scheduler", &arguments)?;
         let mut started = Self {
+            program,
+            arguments,
             process,
             known: RefCell::default(),
         };
@@ -105,10 +114,30 @@ impl VcScheduler {
         Ok(started)
     }
 
+    /// Ends it as a crash does, and starts it again.
+    pub(super) fn restart(&mut self, stage: &Stage) -> Result<(), String> {
+        self.process.kill();
+        let folder = stage.plane.folder();
+        self.process = Process::start(&self.program, folder, "vc-scheduler", &self.arguments)?;
+        Ok(())
+    }
+
     /// The free CPUs of the last Numatopology of this node that it read.
     pub(super) fn free(&self, node: &str) -> Result<Option<CpuSet>, String> {
         self.read()?;
         Ok(self.known.borrow().1.free.get(node).cloned())
+    }
+
+    /// How many of its sessions have ended.
+    pub(super) fn sessions(&self) -> Result<usize, String> {
+        self.read()?;
+        Ok(self.known.borrow().1.sessions)
+    }
+
+    /// How often it read the Numatopology of this node.
+    pub(super) fn reads(&self, node: &str) -> Result<usize, String> {
+        self.read()?;
+        Ok(self.known.borrow().1.reads.get(node).copied().unwrap_or(0))
     }
 
     /// The CPUs that it last chose for a pod on a node.
@@ -142,9 +171,12 @@ impl Known {
             let (_, rest) = line.split_once(from)?;
             rest.split_once(to).map(|(text, _)| text.to_owned())
         };
-        if line.contains("resource cpu Allocatable ") {
+        if line.ends_with("End scheduling ...") {
+            self.sessions += 1;
+        } else if line.contains("resource cpu Allocatable ") {
             let node = between(" on node[", "]");
             if let (Some(free), Some(node)) = (between("Allocatable &{", " "), node) {
+                *self.reads.entry(node.clone()).or_default() += 1;
                 self.free.insert(node, cpus(&free)?);
             }
         } else if line.contains("resAssignMap: ") {

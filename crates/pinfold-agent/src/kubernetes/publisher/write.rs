@@ -3,6 +3,7 @@
 //! ```text
 //! found ─► merged with our fields ─► equal: nothing to do
 //!                │
+//!                ├─ a Numatopology: CPUs that became free may have to wait (see [`super::bookings`])
 //!                ├─ another program wrote our fields: repair or yield
 //!                ├─ written by others since our last write: dry run, which shows the fields that the server drops
 //!                └─ merge patch with the resource version as precondition; 404 and 409: read again
@@ -11,14 +12,17 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use pinfold_apiserver::ApiError;
+use pinfold_core::name::PodUid;
 
 use super::super::custom_resources::{CustomResource, ObjectVersion};
 use super::super::object_watch::watch_object;
 use super::super::other_writers::{self, MANAGER, OtherWriterPolicy};
 use super::super::owned_fields::{self, NodeRef, OWNED};
 use super::super::pruning::{pruned_fields, without_fields};
+use super::bookings::{ENDED, Step, Then};
 use super::{NODES, ObjectState, PublishLoop, WriteResult};
 
 /// Number of attempts to write an object before backoff, if other writers change it in between.
@@ -41,26 +45,48 @@ impl PublishLoop {
         for _ in 0..ATTEMPTS {
             let node = self.owner().await?;
             let there = self.found(&own, state).await?;
+            let step = match &there {
+                Some(there) if object.is_numatopology() => {
+                    self.bookings.step(there, &version.body, Instant::now())
+                }
+                _ => Step::All(None),
+            };
+            let (body, ended, then) = match &step {
+                Step::All(ended) => (&version.body, ended.as_ref(), None),
+                Step::Part(body, then) => (body, None, Some(*then)),
+                Step::Hold(..) => (&version.body, None, None),
+            };
+            let wanted = Wanted {
+                resource: object.resource(),
+                body,
+                ended,
+            };
             let answer = match there {
                 None => {
-                    let desired = without_fields(&version.body, &state.pruned);
+                    let desired = without_fields(body, &state.pruned);
                     let body = owned_fields::created(&desired, &node, generation);
                     let path = format!("{all}?fieldManager={MANAGER}");
                     let answer = self.context.api.post(&path, &body).await;
                     answer.map(|answer| (body, desired, answer))
                 }
-                Some(there) => match self
-                    .change(object, version, &there, &node, state, &own)
-                    .await
-                {
+                Some(there) => match self.change(&wanted, &there, &node, state, &own).await {
                     Ok(Change::None(result)) => {
                         state.found = Some(there);
-                        return Ok(result);
+                        return Ok(match (result, step) {
+                            (WriteResult::Unchanged, Step::Hold(end, true)) => {
+                                WriteResult::Held(end)
+                            }
+                            (result, _) => result,
+                        });
                     }
                     Ok(Change::Write {
                         mut wanted,
                         desired,
                     }) => {
+                        if let Step::Hold(end, _) = step {
+                            state.found = Some(there);
+                            return Ok(WriteResult::Held(end));
+                        }
                         owned_fields::set_generation(&mut wanted, generation);
                         let patch = conditional(&there, &wanted)?;
                         let path = format!("{own}?fieldManager={MANAGER}");
@@ -76,7 +102,12 @@ impl PublishLoop {
                     state.written = Some(without_fields(&desired, &state.pruned));
                     state.found = Some(there);
                     state.unverified = false;
-                    return Ok(WriteResult::Written);
+                    match then {
+                        None => return Ok(WriteResult::Written),
+                        Some(Then::Until(end)) => return Ok(WriteResult::Held(end)),
+                        // The rest is written by the next attempt.
+                        Some(Then::AtOnce) => {}
+                    }
                 }
                 // Another client created, changed or deleted the object or its Node: read both again.
                 Err(error) if matches!(error.code(), Some(404 | 409)) => {
@@ -105,16 +136,18 @@ impl PublishLoop {
     /// The change that the object needs, if any.
     async fn change(
         &self,
-        object: &CustomResource,
-        version: &ObjectVersion,
+        agents: &Wanted<'_>,
         there: &Value,
         node: &NodeRef,
         state: &mut ObjectState,
         path: &str,
     ) -> Result<Change, ApiError> {
         let merge = |pruned: &BTreeSet<_>| {
-            let desired = without_fields(&version.body, pruned);
-            let wanted = owned_fields::merged(there, &desired, node);
+            let desired = without_fields(agents.body, pruned);
+            let mut wanted = owned_fields::merged(there, &desired, node);
+            if let Some(uid) = agents.ended {
+                wanted["metadata"]["annotations"][ENDED] = uid.as_str().into();
+            }
             (wanted, desired)
         };
         // Fails for a value that is no object, before it is merged.
@@ -133,7 +166,7 @@ impl PublishLoop {
             known => other_writers::other_writer(there, &patch, known.is_some()),
         };
         if let Some(writer) = writer {
-            self.report_other_writer(&object.resource(), &writer);
+            self.report_other_writer(&agents.resource, &writer);
             if self.context.other_writers.policy() == OtherWriterPolicy::Yield {
                 return Ok(Change::None(WriteResult::Yielded));
             }
@@ -226,6 +259,14 @@ impl ObjectState {
         self.unverified = false;
         Change::None(WriteResult::Unchanged)
     }
+}
+
+/// The agent's part of an object.
+struct Wanted<'w> {
+    resource: String,
+    body: &'w Value,
+    /// A pod whose booking ends with this write.
+    ended: Option<&'w PodUid>,
 }
 
 /// What to write.

@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package programs names the program that `go build` makes here, so that go.mod keeps it.
+package programs
+
+import (
+	_ "sigs.k8s.io/scheduler-plugins/cmd/scheduler"
+)
