@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,7 @@ import (
 
 const (
 	service = "/pinfold.engine.v1.Engine/"
-	version = 2
+	version = 3
 	// maxMessage is the limit of a message in bytes, as the engine has it.
 	maxMessage = 4 << 20
 	// maxObjects is the most bytes of pods in a ConnectRequest. The engine has listed the others itself.
@@ -50,6 +49,8 @@ type engine struct {
 	session   sync.RWMutex
 	connected bool
 
+	// reserving are the calls of Reserve without an answer yet. Calls about other pods wait for them: their pods count.
+	reserving sync.WaitGroup
 	// reserved are the pods that are reserved and neither bound nor released. bound are those that were bound last, oldest
 	// first, and unconfirmed those that may have been bound and whose Unreserve failed.
 	reservedLock sync.Mutex
@@ -104,6 +105,9 @@ func connect(args *Args) (*engine, error) {
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: time.Second,
 		}),
+		// A window that is measured costs a ping with every answer.
+		grpc.WithStaticStreamWindowSize(maxMessage), grpc.WithStaticConnWindowSize(maxMessage),
+		grpc.WithDisableRetry(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
@@ -235,12 +239,19 @@ func (e *engine) dropSeen(now time.Time) {
 	for seen < len(e.bound) && now.Sub(e.bound[seen].at) >= seenAfter {
 		seen++
 	}
-	e.bound = slices.Delete(e.bound, 0, seen)
+	// The backing array is replaced when it is full: deleting would move thousands of pods at every binding.
+	e.bound = e.bound[seen:]
 }
 
 // preFilter evaluates a pod on all nodes, with all changes of pods up to a resource version.
 func (e *engine) preFilter(ctx context.Context, pod *v1.Pod, podsVersion uint64) (*proto.PreFilterReply, *nodeNames, error) {
-	request := &proto.PreFilterRequest{Scheduler: e.scheduler, Pod: named(pod), PodsVersion: podsVersion}
+	request := &proto.PreFilterRequest{
+		Scheduler:     e.scheduler,
+		Pod:           named(pod),
+		PodsVersion:   podsVersion,
+		NominatedNode: pod.Status.NominatedNodeName,
+	}
+	e.reserving.Wait()
 	names := e.names.Load()
 	if names != nil {
 		request.NodesGeneration = names.generation
@@ -276,6 +287,7 @@ func (e *engine) preFilter(ctx context.Context, pod *v1.Pod, podsVersion uint64)
 
 // filterNode evaluates a pod on a node with pods added and removed.
 func (e *engine) filterNode(ctx context.Context, pod *v1.Pod, node string, change *nodeChange) (*proto.Rejection, error) {
+	e.reserving.Wait()
 	request := &proto.FilterNodeRequest{Scheduler: e.scheduler, Pod: named(pod), Node: node}
 	for _, added := range change.added {
 		request.Added = append(request.Added, named(added))

@@ -155,11 +155,18 @@ type fakeEngine struct {
 	// failing is the name of a call that fails, failure its code.
 	failing string
 	failure codes.Code
-	// podsVersion is the one of the last PreFilter.
+	// podsVersion and nominated are those of the last PreFilter.
 	podsVersion uint64
+	nominated   string
+	// rejection is the reason of Reserve. It answers when blocked is closed, if there is one.
+	rejection string
+	blocked   chan struct{}
 }
 
 func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
+	if call == "Reserve" && f.blocked != nil {
+		<-f.blocked
+	}
 	f.calls = append(f.calls, call)
 	if call == "Connect" {
 		request := &proto.ConnectRequest{}
@@ -182,7 +189,7 @@ func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
 		if err := stream.RecvMsg(request); err != nil {
 			return err
 		}
-		f.podsVersion = request.PodsVersion
+		f.podsVersion, f.nominated = request.PodsVersion, request.NominatedNode
 		if len(request.Pod.Json) == 0 {
 			return stream.SendMsg(&proto.PreFilterReply{UnknownPod: true})
 		}
@@ -192,7 +199,7 @@ func (f *fakeEngine) handle(call string, stream grpc.ServerStream) error {
 		}
 		return stream.SendMsg(reply)
 	case "Reserve":
-		return stream.SendMsg(&proto.ReserveReply{Annotations: map[string]string{"cpus": "0-1"}})
+		return stream.SendMsg(&proto.ReserveReply{Rejection: f.rejection, Annotations: map[string]string{"cpus": "0-1"}})
 	}
 	return stream.SendMsg(&proto.UnreserveReply{})
 }
@@ -224,8 +231,10 @@ func serve(t *testing.T) (*fakeEngine, *engine) {
 
 func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneration(t *testing.T) {
 	fake, engine := serve(t)
+	one := guaranteed("one")
+	one.Status.NominatedNodeName = "a"
 	for range 2 {
-		reply, names, err := engine.preFilter(context.Background(), guaranteed("one"), 7)
+		reply, names, err := engine.preFilter(context.Background(), one, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +243,8 @@ func TestThePodIsSentWithItsObjectOnlyIfTheEngineLacksItAndNamesOncePerGeneratio
 		}
 	}
 	expected := []string{"Connect", "PreFilter", "PreFilter", "PreFilter", "PreFilter"}
-	if !slices.Equal(fake.calls, expected) || fake.podsVersion != 7 {
-		t.Error(fake.calls, fake.podsVersion)
+	if !slices.Equal(fake.calls, expected) || fake.podsVersion != 7 || fake.nominated != "a" {
+		t.Error(fake.calls, fake.podsVersion, fake.nominated)
 	}
 }
 
@@ -409,13 +418,21 @@ func TestABindingMayHaveHappenedUnlessTheServerRefusedIt(t *testing.T) {
 	}
 }
 
-// handleOf is a handle that only has a client.
+// handleOf is a handle that only has a client, and perhaps a pod that waits for Permit.
 type handleOf struct {
 	fwk.Handle
-	client kubernetes.Interface
+	client  kubernetes.Interface
+	waiting *waitingPod
 }
 
 func (h handleOf) ClientSet() kubernetes.Interface { return h.client }
+
+func (h handleOf) GetWaitingPod(types.UID) fwk.WaitingPod {
+	if h.waiting == nil {
+		return nil
+	}
+	return h.waiting
+}
 
 func TestAFailedReserveOrUnreserveStartsTheSessionAgainWithoutThePod(t *testing.T) {
 	for _, call := range []string{"Reserve", "Unreserve"} {
@@ -438,4 +455,91 @@ func TestAFailedReserveOrUnreserveStartsTheSessionAgainWithoutThePod(t *testing.
 			t.Error(call, fake.requests)
 		}
 	}
+}
+
+// reserving makes a plugin with a fake engine and a client, and the state of a pod that PreFilter has evaluated.
+func reserving(t *testing.T) (*fakeEngine, *Plugin, *clientset.Clientset, fwk.CycleState) {
+	t.Helper()
+	fake, engine := serve(t)
+	client := clientset.NewClientset(guaranteed("one"))
+	informers := informers.NewSharedInformerFactory(client, 0)
+	plugin := &Plugin{
+		engine: engine, handle: handleOf{client: client}, failed: make(chan struct{}, 1),
+		waiting: newWaitingPods(informers.Core().V1().Pods().Lister()),
+	}
+	state := framework.NewCycleState()
+	state.Write(stateKey, &verdicts{})
+	return fake, plugin, client, state
+}
+
+func TestTheNextPodIsEvaluatedAfterThePodBeforeIsReserved(t *testing.T) {
+	fake, plugin, _, state := reserving(t)
+	fake.blocked = make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	if status := plugin.Reserve(ctx, state, guaranteed("one"), "a"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	// As at the end of a scheduling cycle.
+	cancel()
+	evaluated := make(chan error)
+	go func() {
+		_, _, err := plugin.engine.preFilter(context.Background(), guaranteed("two"), 0)
+		evaluated <- err
+	}()
+	select {
+	case err := <-evaluated:
+		t.Fatal("evaluated before", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(fake.blocked)
+	if err := <-evaluated; err != nil {
+		t.Fatal(err)
+	}
+	if expected := []string{"Connect", "Reserve", "PreFilter", "PreFilter"}; !slices.Equal(fake.calls, expected) {
+		t.Error(fake.calls)
+	}
+}
+
+func TestAPodIsBoundOnlyIfItIsReserved(t *testing.T) {
+	for _, rejection := range []string{"", "its place was taken"} {
+		fake, plugin, client, state := reserving(t)
+		fake.rejection = rejection
+		ctx := context.Background()
+		one := guaranteed("one")
+		if status := plugin.Reserve(ctx, state, one, "a"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		status := plugin.Bind(ctx, state, one, "a")
+		if status.IsSuccess() != (rejection == "") || status.Message() != rejection {
+			t.Error(status)
+		}
+		if bound := len(client.Actions()) == 1; bound != (rejection == "") {
+			t.Error(client.Actions())
+		}
+		plugin.Unreserve(ctx, state, one, "a")
+	}
+}
+
+func TestAPodThatWaitsForPermitIsRejectedWithItsReservation(t *testing.T) {
+	fake, plugin, client, state := reserving(t)
+	fake.failing = "Reserve"
+	waiting := &waitingPod{}
+	plugin.handle = handleOf{client: client, waiting: waiting}
+	ctx := context.Background()
+	plugin.Reserve(ctx, state, guaranteed("one"), "a")
+	plugin.engine.reserving.Wait()
+	if !strings.Contains(waiting.message, "the NUMA engine did not answer") || len(plugin.failed) != 1 {
+		t.Error(waiting.message, len(plugin.failed))
+	}
+}
+
+// waitingPod is a pod that waits for Permit.
+type waitingPod struct {
+	fwk.WaitingPod
+	message string
+}
+
+func (w *waitingPod) Reject(_, message string) bool {
+	w.message = message
+	return true
 }

@@ -14,12 +14,49 @@ import (
 // lookTimeout is the time for reading a pod whose binding had no result.
 const lookTimeout = 3 * time.Second
 
+// reserveCall is a call of Reserve, which the binding of its pod waits for.
+type reserveCall struct {
+	done   chan struct{}
+	status *fwk.Status
+}
+
+// result waits for the call and returns its status. A pod without a call needs no reservation.
+func (c *reserveCall) result() *fwk.Status {
+	if c == nil {
+		return nil
+	}
+	<-c.done
+	return c.status
+}
+
 // Reserve makes the pod count on its node, for the engine as for kube-scheduler, until it is bound or Unreserve is
-// called: pods that wait for Permit or for volumes are never promised the same CPUs.
+// called: pods that wait for Permit or for volumes are never promised the same CPUs. kube-scheduler does not wait for
+// the answer: the binding of the pod does, and the next call about another pod.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if _, err := readVerdicts(state); err != nil {
+	verdicts, err := readVerdicts(state)
+	if err != nil {
 		return nil // skipped
 	}
+	call := &reserveCall{done: make(chan struct{})}
+	verdicts.reserve = call
+	p.engine.reserving.Add(1)
+	// The context ends with the scheduling cycle.
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		defer p.engine.reserving.Done()
+		status := p.reserve(ctx, pod, node)
+		if !status.IsSuccess() {
+			if waiting := p.handle.GetWaitingPod(pod.UID); waiting != nil {
+				waiting.Reject(Name, status.Message())
+			}
+		}
+		call.status = status
+		close(call.done)
+	}()
+	return nil
+}
+
+func (p *Plugin) reserve(ctx context.Context, pod *v1.Pod, node string) *fwk.Status {
 	rejection, err := p.engine.reserve(ctx, pod, node)
 	if err != nil {
 		p.engineFailed()
@@ -34,9 +71,11 @@ func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 
 // Unreserve releases the reservation.
 func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod, _ string) {
-	if _, err := readVerdicts(state); err != nil {
+	verdicts, err := readVerdicts(state)
+	if err != nil {
 		return
 	}
+	verdicts.reserve.result()
 	p.waiting.add(pod)
 	p.engine.unreserve(ctx, pod)
 }
@@ -44,6 +83,11 @@ func (p *Plugin) Unreserve(ctx context.Context, state fwk.CycleState, pod *v1.Po
 // Bind binds a reserved pod and writes its placement onto it, in one request. It has to run before DefaultBinder, which
 // binds all other pods.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if verdicts, err := readVerdicts(state); err == nil {
+		if status := verdicts.reserve.result(); !status.IsSuccess() {
+			return status
+		}
+	}
 	held := p.engine.reservation(pod.UID)
 	if held == nil {
 		return fwk.NewStatus(fwk.Skip)

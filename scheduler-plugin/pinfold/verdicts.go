@@ -2,6 +2,7 @@ package pinfold
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +23,8 @@ type verdicts struct {
 	reasons  []*proto.Rejection
 	scores   []uint8
 	changes  map[string]*nodeChange
+	// reserve is the call that reserves the pod; nil before.
+	reserve *reserveCall
 }
 
 // nodeChange are the pods added to a node and removed from it.
@@ -41,24 +44,29 @@ func newVerdicts(reply *proto.PreFilterReply, names *nodeNames) *verdicts {
 		changes:  map[string]*nodeChange{},
 	}
 	next := 0
-	for at := range count {
-		if has(reply.Fits, at) && next < len(reply.Scores) {
+	forEach(reply.Fits, count, func(at int) {
+		if next < len(reply.Scores) {
 			unpacked.scores[at] = reply.Scores[next]
 			next++
 		}
-	}
+	})
 	for number, rejection := range reply.Rejections {
-		for at := range count {
-			if has(rejection.Nodes, at) {
-				unpacked.reasonAt[at] = uint8(min(number+1, 255))
-			}
-		}
+		forEach(rejection.Nodes, count, func(at int) {
+			unpacked.reasonAt[at] = uint8(min(number+1, 255))
+		})
 	}
 	return unpacked
 }
 
-func has(bits []byte, at int) bool {
-	return at/8 < len(bits) && bits[at/8]&(1<<(at%8)) != 0
+// forEach calls do with every number below count whose bit is set, ascending.
+func forEach(set []byte, count int, do func(at int)) {
+	for at, octet := range set {
+		for ; octet != 0; octet &= octet - 1 {
+			if number := 8*at + bits.TrailingZeros8(octet); number < count {
+				do(number)
+			}
+		}
+	}
 }
 
 // Clone copies the state for an evaluation with changes of its own.

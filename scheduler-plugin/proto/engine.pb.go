@@ -391,9 +391,12 @@ type PreFilterRequest struct {
 	Pod       *Pod                   `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
 	// The generation of the node names that the plugin has; 0 for none.
 	NodesGeneration uint64 `protobuf:"varint,3,opt,name=nodes_generation,json=nodesGeneration,proto3" json:"nodes_generation,omitempty"`
-	// The resource version up to which kube-scheduler has seen the pods. The engine answers when it has seen them too: a
-	// pod that kube-scheduler has seen deleted must not reject another one. 0 if it is unknown.
-	PodsVersion   uint64 `protobuf:"varint,4,opt,name=pods_version,json=podsVersion,proto3" json:"pods_version,omitempty"`
+	// The resource version up to which kube-scheduler has seen the pods; 0 if it is unknown. If no node takes the pod, or
+	// its nominated node does not, the engine answers when it has seen them too: a pod that kube-scheduler has seen deleted
+	// must not reject another one.
+	PodsVersion uint64 `protobuf:"varint,4,opt,name=pods_version,json=podsVersion,proto3" json:"pods_version,omitempty"`
+	// The node that the pod is nominated to; empty without one.
+	NominatedNode string `protobuf:"bytes,5,opt,name=nominated_node,json=nominatedNode,proto3" json:"nominated_node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +457,13 @@ func (x *PreFilterRequest) GetPodsVersion() uint64 {
 		return x.PodsVersion
 	}
 	return 0
+}
+
+func (x *PreFilterRequest) GetNominatedNode() string {
+	if x != nil {
+		return x.NominatedNode
+	}
+	return ""
 }
 
 type PreFilterReply struct {
@@ -1084,12 +1094,13 @@ const file_engine_proto_rawDesc = "" +
 	"\fConnectReply\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\arelease\x18\x02 \x01(\tR\arelease\x12&\n" +
-	"\x0fchecks_all_pods\x18\x03 \x01(\bR\rchecksAllPods\"\xa8\x01\n" +
+	"\x0fchecks_all_pods\x18\x03 \x01(\bR\rchecksAllPods\"\xcf\x01\n" +
 	"\x10PreFilterRequest\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\x04R\tscheduler\x12(\n" +
 	"\x03pod\x18\x02 \x01(\v2\x16.pinfold.engine.v1.PodR\x03pod\x12)\n" +
 	"\x10nodes_generation\x18\x03 \x01(\x04R\x0fnodesGeneration\x12!\n" +
-	"\fpods_version\x18\x04 \x01(\x04R\vpodsVersion\"\x84\x02\n" +
+	"\fpods_version\x18\x04 \x01(\x04R\vpodsVersion\x12%\n" +
+	"\x0enominated_node\x18\x05 \x01(\tR\rnominatedNode\"\x84\x02\n" +
 	"\x0ePreFilterReply\x12\x1f\n" +
 	"\vunknown_pod\x18\x01 \x01(\bR\n" +
 	"unknownPod\x12)\n" +

@@ -282,10 +282,27 @@ impl Cluster {
     ) -> Vec<BoundedEvaluation<'_>> {
         let slots = names.into_iter().map(|name| self.index.slot(name));
         let slots: Vec<Option<usize>> = slots.collect();
+        self.evaluate_slots(request, &slots, budget).collect()
+    }
+
+    /// The slot of a node, by which [`Cluster::evaluate_slots`] finds it. It is the node's until the node is removed.
+    #[must_use]
+    pub fn slot_of(&self, name: &NodeName) -> Option<usize> {
+        self.index.slot(name.as_str())
+    }
+
+    /// [`Cluster::evaluate_nodes`] of the nodes in these slots: for callers that evaluate the same thousands of nodes
+    /// again and again, and would look up their names each time.
+    pub fn evaluate_slots<'c, 's>(
+        &'c mut self,
+        request: &PodRequest,
+        slots: &'s [Option<usize>],
+        budget: &mut DecisionBudget,
+    ) -> impl Iterator<Item = BoundedEvaluation<'c>> + use<'c, 's> {
         let postponed = self.refresh(request, slots.iter().copied().flatten(), budget);
-        let latest = self.cache.latest();
-        let evaluation = |at: Option<usize>| {
-            let (slot, entry) = (self.slots.get(at?)?.as_ref()?, latest.get(at?)?);
+        let (nodes, latest) = (&self.slots, self.cache.latest());
+        let evaluation = move |at: Option<usize>| {
+            let (slot, entry) = (nodes.get(at?)?.as_ref()?, latest.get(at?)?);
             if postponed.binary_search(&at?).is_ok() {
                 return Some(BoundedEvaluation::Postponed);
             }
@@ -295,10 +312,8 @@ impl Cluster {
                 cached_score: &entry.cached_score,
             }))
         };
-        let evaluations = slots.into_iter().map(evaluation);
-        evaluations
-            .map(|found| found.unwrap_or(BoundedEvaluation::UnknownNode))
-            .collect()
+        let evaluations = slots.iter().map(move |at| evaluation(*at));
+        evaluations.map(|found| found.unwrap_or(BoundedEvaluation::UnknownNode))
     }
 
     fn refresh_all(&mut self, request: &PodRequest, slots: impl Iterator<Item = usize>) {

@@ -18,10 +18,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use indexmap::IndexMap;
 use pinfold_apiserver::Warning;
 use pinfold_cluster::node_topology::replica::RulesCache;
 use pinfold_cluster::{Cluster, Placement, PlacementDetail};
 use pinfold_core::name::{NodeName, PodUid};
+use tokio::sync::watch;
 
 pub mod dialect;
 pub mod node;
@@ -99,12 +101,18 @@ impl ListedResources {
 }
 
 /// The names of all nodes. A node is named by its index in messages to the plugin of kube-scheduler.
+///
+/// PreFilter reads all nodes. So that it looks up no names, their places are listed with them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct NodeNames {
     /// A number that no other list of names of this cache has.
     pub generation: u64,
     /// The names, ascending.
     pub names: Vec<NodeName>,
+    /// The place of each node in [`Cache::nodes`].
+    pub(crate) entries: Vec<usize>,
+    /// The slot of each node in [`Cache::cluster`].
+    pub(crate) slots: Vec<Option<usize>>,
 }
 
 impl NodeNames {
@@ -119,9 +127,9 @@ impl NodeNames {
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) cluster: Cluster,
-    pub(crate) nodes: HashMap<NodeName, NodeEntry>,
+    pub(crate) nodes: IndexMap<NodeName, NodeEntry>,
     pub(crate) pods: HashMap<PodUid, PodEntry>,
-    /// The names of the nodes with a Node object; `None` after one was added or removed.
+    /// The names of the nodes with a Node object; `None` after one was added or removed, or any node got another place.
     names: Option<Arc<NodeNames>>,
     names_generation: u64,
     reservations: HashMap<PodUid, Reservation>,
@@ -132,7 +140,7 @@ pub struct Cache {
     /// When the last pod watch event arrived.
     last_pod_event: Option<Instant>,
     /// The resource version up to which the cache has all changes of pods.
-    pods_version: u64,
+    pods_version: watch::Sender<u64>,
     listed: ListedResources,
     last_bind_order: u64,
     /// The number of nodes whose dialect is Koordinator.
@@ -161,7 +169,7 @@ impl Cache {
     pub fn new(policy: CachePolicy) -> Self {
         Self {
             cluster: Cluster::new(),
-            nodes: HashMap::new(),
+            nodes: IndexMap::new(),
             pods: HashMap::new(),
             names: None,
             names_generation: 0,
@@ -169,7 +177,7 @@ impl Cache {
             deleted: HashMap::new(),
             pods_listed_at: None,
             last_pod_event: None,
-            pods_version: 0,
+            pods_version: watch::Sender::new(0),
             listed: ListedResources::default(),
             last_bind_order: 0,
             koordinator_nodes: 0,
@@ -201,12 +209,19 @@ impl Cache {
         if let Some(names) = &self.names {
             return names.clone();
         }
-        let mut names: Vec<NodeName> = self.nodes().map(|(name, _)| name.clone()).collect();
-        names.sort_unstable();
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.filter(|(_, (_, record))| record.node.is_some());
+        let mut nodes: Vec<(&NodeName, usize)> = nodes.map(|(at, (name, _))| (name, at)).collect();
+        nodes.sort_unstable();
         self.names_generation += 1;
         let names = Arc::new(NodeNames {
             generation: self.names_generation,
-            names,
+            entries: nodes.iter().map(|(_, at)| *at).collect(),
+            slots: nodes
+                .iter()
+                .map(|(name, _)| self.cluster.slot_of(name))
+                .collect(),
+            names: nodes.into_iter().map(|(name, _)| name.clone()).collect(),
         });
         self.names = Some(names.clone());
         names
@@ -227,12 +242,22 @@ impl Cache {
     /// The resource version up to which the cache has all changes of pods.
     #[must_use]
     pub fn pods_version(&self) -> u64 {
-        self.pods_version
+        *self.pods_version.borrow()
+    }
+
+    /// The same, for who waits until it is higher.
+    #[must_use]
+    pub(crate) fn watch_pods_version(&self) -> watch::Receiver<u64> {
+        self.pods_version.subscribe()
     }
 
     /// Records that the cache has all changes of pods up to a resource version.
     pub fn record_pods_version(&mut self, version: u64) {
-        self.pods_version = self.pods_version.max(version);
+        self.pods_version.send_if_modified(|own| {
+            let is_newer = version > *own;
+            *own = version.max(*own);
+            is_newer
+        });
     }
 
     /// The numbers of pods with a node (bound or reserved) and without one.

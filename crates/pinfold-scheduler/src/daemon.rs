@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! signals ─► this thread: stop, reload the configuration
-//! tokio runtime ─► reflectors, engine server, probes, a tick ten times a second
+//! thread "calls" ─► engine server
+//! tokio runtime ─► reflectors, probes, a tick ten times a second
 //! ```
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pinfold_apiserver::events::{EventOutcome, EventRate, EventReporter, EventSender};
@@ -19,6 +22,7 @@ use pinfold_daemon::config::Access;
 use pinfold_daemon::http::{self, HttpLimits, ProbeHandler};
 use pinfold_daemon::signals::{Signal, SignalReceiver};
 use pinfold_daemon::socket::{self, SocketError};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::cache::{Cache, CachePolicy, CacheProblem, CacheStore, ProblemKind, watch_targets};
@@ -97,16 +101,7 @@ pub fn run(
         .set(&catalogue::BUILD_INFO, &[version], 1.0);
 
     let (listener, _file) = socket::bind(&config.socket)?;
-    listener
-        .set_nonblocking(true)
-        .map_err(SchedulerError::Thread)?;
-    let listener = tokio::net::UnixListener::from_std(listener).map_err(SchedulerError::Thread)?;
-    let calls = EngineCallsServer::new(server.clone());
-    tokio::spawn(async move {
-        if let Err(error) = kubelet_api::unix::serve(listener, calls, server::limits()).await {
-            tracing::error!(%error, "the engine's socket failed");
-        }
-    });
+    let calls = CallsThread::start(listener, server.clone()).map_err(SchedulerError::Thread)?;
     if let Some(address) = config.metrics.listen {
         let listener = bind(address, "metrics.listen")?;
         let address = listener.local_addr().unwrap_or(address);
@@ -134,10 +129,54 @@ pub fn run(
         }
     }
     tracing::info!("stopping");
+    drop(calls);
     watches.abort();
     ticks.abort();
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     Ok(())
+}
+
+/// The thread that serves the calls of the plugin. Ends when it is dropped, after the call that is being answered.
+struct CallsThread {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl CallsThread {
+    fn start(listener: UnixListener, server: Arc<EngineServer>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        listener.set_nonblocking(true)?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = async move {
+            let calls = EngineCallsServer::new(server);
+            let listener = tokio::net::UnixListener::from_std(listener)?;
+            kubelet_api::unix::serve(listener, calls, server::limits()).await
+        };
+        runtime.spawn(async move {
+            if let Err(error) = serve.await {
+                tracing::error!(%error, "the engine's socket failed");
+            }
+        });
+        let thread = thread::Builder::new().name("calls".to_owned());
+        let thread = thread.spawn(move || {
+            let _ = runtime.block_on(stopped);
+        })?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for CallsThread {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 fn policy(config: &EngineConfig) -> CachePolicy {

@@ -1,4 +1,7 @@
 //! [`EngineServer`]: serves the calls of kube-scheduler's plugin on a unix socket.
+//!
+//! Calls run one after the other on a thread of their own: they need the cache, which one call at a time can lock, and
+//! no other thread has to wake up before kube-scheduler gets an answer.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,9 +37,8 @@ const MAX_PODS: usize = 10_000;
 /// How long a new session waits for the list of all pods, and how often it looks for it.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 const LIST_INTERVAL: Duration = Duration::from_millis(20);
-/// How long PreFilter waits for the watch events that kube-scheduler has seen already, and how often it looks for them.
+/// How long PreFilter waits for the watch events that kube-scheduler has seen already.
 const CATCH_UP_WAIT: Duration = Duration::from_millis(200);
-const CATCH_UP_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a call for pods to requeue waits for some.
 const REQUEUES_WAIT: Duration = Duration::from_secs(20);
 
@@ -113,7 +115,7 @@ impl EngineServer {
         }
     }
 
-    /// Runs a call that may take the lock of the cache, and measures it.
+    /// Runs a call, and measures it.
     fn call<T>(
         &self,
         name: &'static str,
@@ -121,12 +123,22 @@ impl EngineServer {
         run: impl FnOnce() -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
         let start = Instant::now();
-        let checked = self.session.check(scheduler).map_err(Status::from);
-        let result = tokio::task::block_in_place(|| {
-            checked
-                .and_then(|()| self.check_listed())
-                .and_then(|()| run())
-        });
+        let result = self.check(scheduler).and_then(|()| run());
+        self.measured(name, start, result)
+    }
+
+    /// Fails unless the call is from the scheduler of the session, and all resources were listed.
+    fn check(&self, scheduler: u64) -> Result<(), Status> {
+        self.session.check(scheduler)?;
+        self.check_listed()
+    }
+
+    fn measured<T>(
+        &self,
+        name: &'static str,
+        start: Instant,
+        result: Result<T, Status>,
+    ) -> Result<Response<T>, Status> {
         let seconds = start.elapsed().as_secs_f64();
         self.metrics.observe(&catalogue::CALLS, &[name], seconds);
         self.counted(name, result).map(Response::new)
@@ -181,33 +193,42 @@ impl EngineServer {
         })
     }
 
-    /// Waits until the cache has the changes of pods that kube-scheduler has seen. Otherwise a pod that kube-scheduler has
-    /// evicted would still count here: kube-scheduler would find no pod to evict, and give up the nominated node.
+    /// Waits until the cache has the changes of pods that kube-scheduler has seen.
     async fn catch_up(&self, version: u64, longest: Duration) {
-        let end = Instant::now() + longest;
-        let seen = || tokio::task::block_in_place(|| self.engine.cache().pods_version());
-        while seen() < version {
-            if Instant::now() >= end {
-                // It may be the version of a bookmark, which not every watch gets: later calls do not wait for it again.
-                self.engine.cache().record_pods_version(version);
-                return;
-            }
-            tokio::time::sleep(CATCH_UP_INTERVAL).await;
+        let mut seen = self.engine.cache().watch_pods_version();
+        let arrived = seen.wait_for(|seen| *seen >= version);
+        if tokio::time::timeout(longest, arrived).await.is_err() {
+            // It may be the version of a bookmark, which not every watch gets: later calls do not wait for it again.
+            self.engine.cache().record_pods_version(version);
         }
     }
 
-    fn evaluate(&self, request: &PreFilterRequest) -> Result<PreFilterReply, Status> {
+    /// Evaluates a pod. If no node takes it, or the nominated one does not, and watch events about pods have not arrived
+    /// that kube-scheduler has seen, the call has to be repeated after them: a pod that was evicted may still count here,
+    /// and kube-scheduler would evict others, or give up the nominated node.
+    fn evaluate(&self, request: &PreFilterRequest) -> Result<Evaluated, Status> {
         let start = Instant::now();
         let Some(info) = self.engine.pod_info(request.pod.as_ref())? else {
-            return Ok(PreFilterReply {
+            if self.engine.cache().pods_version() < request.pods_version {
+                return Ok(Evaluated::TooEarly);
+            }
+            return Ok(Evaluated::Reply(PreFilterReply {
                 unknown_pod: true,
                 ..PreFilterReply::default()
-            });
+            }));
         };
         let weights = self.engine.weights();
         let (answer, checks_all_pods) = {
             let mut cache = self.engine.cache();
             let answer = cache.pre_filter(&info, &weights);
+            let nominated = request.nominated_node.as_str();
+            let is_taken = match nominated {
+                "" => !answer.scores.is_empty(),
+                name => answer.fitting.took(&name.into()),
+            };
+            if !is_taken && cache.pods_version() < request.pods_version {
+                return Ok(Evaluated::TooEarly);
+            }
             (answer, cache.has_koordinator_nodes())
         };
         let PreFilterAnswer {
@@ -246,7 +267,7 @@ impl EngineServer {
         self.engine
             .rejected_pods
             .add(info, fitting, postponed, start);
-        Ok(reply)
+        Ok(Evaluated::Reply(reply))
     }
 
     fn evaluate_changed(&self, request: &FilterNodeRequest) -> Result<FilterNodeReply, Status> {
@@ -320,7 +341,7 @@ impl EngineCalls for Arc<EngineServer> {
         let request = request.into_inner();
         let end = Instant::now() + CONNECT_WAIT;
         let result = loop {
-            let result = tokio::task::block_in_place(|| self.start_session(&request));
+            let result = self.start_session(&request);
             let is_early = |status: &Status| status.code() == Code::Unavailable;
             if !result.as_ref().is_err_and(is_early) || Instant::now() >= end {
                 break result;
@@ -334,11 +355,23 @@ impl EngineCalls for Arc<EngineServer> {
         &self,
         request: Request<PreFilterRequest>,
     ) -> Result<Response<PreFilterReply>, Status> {
+        let start = Instant::now();
         let request = request.into_inner();
-        if self.session.check(request.scheduler).is_ok() {
-            self.catch_up(request.pods_version, CATCH_UP_WAIT).await;
-        }
-        self.call("PreFilter", request.scheduler, || self.evaluate(&request))
+        let evaluated = || match self.check(request.scheduler) {
+            Ok(()) => self.evaluate(&request),
+            Err(status) => Err(status),
+        };
+        let result = loop {
+            match evaluated() {
+                Ok(Evaluated::Reply(reply)) => break Ok(reply),
+                // Afterwards it is not too early.
+                Ok(Evaluated::TooEarly) => {
+                    self.catch_up(request.pods_version, CATCH_UP_WAIT).await;
+                }
+                Err(status) => break Err(status),
+            }
+        };
+        self.measured("PreFilter", start, result)
     }
 
     async fn filter_node(
@@ -392,13 +425,18 @@ impl EngineCalls for Arc<EngineServer> {
         };
         // Another kube-scheduler fetches its own.
         self.session.check(scheduler)?;
-        let checks_all_pods =
-            tokio::task::block_in_place(|| self.engine.cache().has_koordinator_nodes());
         Ok(Response::new(RequeuesReply {
             pods,
-            checks_all_pods,
+            checks_all_pods: self.engine.cache().has_koordinator_nodes(),
         }))
     }
+}
+
+/// The result of a PreFilter call.
+enum Evaluated {
+    Reply(PreFilterReply),
+    /// Watch events have to arrive first.
+    TooEarly,
 }
 
 /// Parses the name of a node.

@@ -60,6 +60,7 @@ impl EngineClient {
             }),
             nodes_generation: 0,
             pods_version: 0,
+            nominated_node: String::new(),
         };
         let reply = self.runtime.block_on(self.calls.pre_filter(request));
         reply.map(tonic::Response::into_inner)

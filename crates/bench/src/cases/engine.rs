@@ -1,7 +1,8 @@
 //! One PreFilter call of kube-scheduler's plugin with thousands of nodes: decided, scored and grouped by reason.
 //!
 //! The nodes have all policies and random states. Cold: no pod of the shape was evaluated before. Warm: one was, and a
-//! few pods were added or removed since. Without needs: a pod to which no NUMA rule applies.
+//! few pods were added or removed since; also while every node has a pod that its report lacks, as after many bindings.
+//! Without needs: a pod to which no NUMA rule applies.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -38,6 +39,23 @@ pub(super) fn cases() -> Vec<BenchCase> {
     let name = |what: &str| format!("PreFilter with {NODES} mixed nodes, {what}");
     let warm = BenchCase::new(Group::Engine, name("warm"), || {
         let mut cache = mixed();
+        let info = info(&pod("next", 8, 0));
+        let mut number = 0;
+        move || {
+            change(&mut cache, &mut number);
+            black_box(cache.pre_filter(black_box(&info), &Weights::default()));
+        }
+    });
+    let busy_nodes = name("warm, each with a pod that is not reported yet");
+    let unreported = BenchCase::new(Group::Engine, busy_nodes, || {
+        let mut cache = plain();
+        let now = Instant::now();
+        for at in 0..NODES {
+            let node = format!("node-{at:04}");
+            let small = info(&pod(&format!("unreported-{at}"), 1, 0));
+            // A full node gets none.
+            let _ = cache.reserve(&small, &node.as_str().into(), now);
+        }
         let info = info(&pod("next", 8, 0));
         let mut number = 0;
         move || {
@@ -97,6 +115,7 @@ pub(super) fn cases() -> Vec<BenchCase> {
     });
     vec![
         warm.within_us(5000.0),
+        unreported.within_us(5000.0),
         cold,
         few_states.within_us(5000.0),
         free.within_us(5000.0),

@@ -185,6 +185,17 @@ impl Amounts {
             .chain(rows(rest))
     }
 
+    /// Keys and amounts, in no particular order.
+    #[inline]
+    pub fn keyed(&self) -> impl Iterator<Item = (ResourceKey<'_>, i64)> {
+        let others = self.others.iter();
+        let cpu = self.cpu.map(|amount| (ResourceKey::Cpu, amount));
+        let memory = self.memory.map(|amount| (ResourceKey::Memory, amount));
+        cpu.into_iter()
+            .chain(memory)
+            .chain(others.map(|(name, amount)| (ResourceKey::Other(name.as_str()), *amount)))
+    }
+
     /// Whether every amount is zero or there is none.
     #[must_use]
     pub fn is_zero(&self) -> bool {

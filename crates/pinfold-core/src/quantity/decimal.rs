@@ -9,7 +9,10 @@ pub(super) const NANO: i32 = -9;
 const MOST_DIGITS: usize = 38;
 
 /// A decimal number. Not normalized: 10 * 10^0 and 1 * 10^1 are different values of this type.
+///
+/// Packed, because its alignment would double the size of every [`super::Quantity`], of which a cluster has millions.
 #[derive(Clone, Copy, Debug)]
+#[repr(Rust, packed(4))]
 pub(super) struct Decimal {
     pub(super) mantissa: i128,
     pub(super) exponent: i32,

@@ -41,7 +41,8 @@ fn binary(amount: Decimal, format: QuantityFormat) -> Option<String> {
 }
 
 fn decimal(amount: Decimal, format: QuantityFormat) -> String {
-    let mut digits = amount.mantissa.to_string();
+    let mantissa = amount.mantissa;
+    let mut digits = mantissa.to_string();
     let significant = digits.trim_end_matches('0').len();
     let mut exponent = i64::from(amount.exponent);
     while digits.len() > significant {

@@ -328,3 +328,8 @@ proptest! {
         prop_assert!(right.is_zero() || left + right > left);
     }
 }
+
+#[test]
+fn a_quantity_takes_half_a_cache_line() {
+    assert_eq!(size_of::<Quantity>(), 32);
+}

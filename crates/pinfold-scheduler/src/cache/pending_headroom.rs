@@ -20,9 +20,9 @@
 //! come in bursts, so such a pod needs headroom as well for [`SETTLE_TIME`] after each. A deletion that no other one
 //! announces can still reject it: no scheduler in front of a kubelet can rule that out.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use pinfold_cluster::koordinator::amounts::Amounts;
 use pinfold_cluster::node_topology::NodeTopology;
 use pinfold_cluster::node_topology::attributes::MEMORY_GROUP;
 use pinfold_core::ledger::Ledger;
@@ -40,8 +40,8 @@ pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// An upper bound of what a pod can take.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MaxDemand {
-    /// The sum over all its containers, init containers included.
-    sum: BTreeMap<ResourceName, i64>,
+    /// The sum over all its containers, init containers included, in whole CPUs, bytes and devices.
+    sum: Amounts,
     /// The number of its containers, which a kubelet admits one by one.
     containers: u64,
 }
@@ -49,13 +49,13 @@ pub(crate) struct MaxDemand {
 impl MaxDemand {
     /// The demand of a pod, with the CPUs of each container rounded up.
     pub(crate) fn of(info: &PodInfo) -> Self {
-        let mut all: BTreeMap<ResourceName, i64> = BTreeMap::new();
+        let mut sum = Amounts::new();
         let mut containers = 0;
         for container in info.request.pod().all_containers() {
             containers += 1;
             for (name, amount) in &container.requests {
-                let sum = all.entry(name.clone()).or_default();
-                *sum = sum.saturating_add(amount.value());
+                let before = sum.get(name.as_str());
+                sum.set(name, before.saturating_add(amount.value()));
             }
         }
         // Pod-level requests and overhead can exceed the sum of the containers.
@@ -64,40 +64,34 @@ impl MaxDemand {
                 "cpu" => amount.saturating_add(999) / 1000,
                 _ => amount,
             };
-            let sum = all.entry(name.clone()).or_default();
-            *sum = whole.max(*sum);
+            sum.set(name, whole.max(sum.get(name.as_str())));
         }
-        Self {
-            sum: all,
-            containers,
-        }
+        Self { sum, containers }
     }
 }
 
 /// The room that a node has for further pods, wherever its unreported pods are placed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Headroom {
-    /// Resources that any NUMA node has.
-    numa_resources: BTreeSet<ResourceName>,
     /// The NUMA nodes whose memory is not grouped with another one's.
     nodes: Vec<NumaRoom>,
     /// The largest demand of the unreported pods, resource by resource.
-    largest: BTreeMap<ResourceName, i64>,
+    largest: Amounts,
     /// The number of their containers.
     containers: u64,
     /// Whether one of them is wider than a NUMA node.
     has_wide: bool,
 }
 
-/// The resources of one NUMA node.
+/// The amounts of one NUMA node, in the units of [`MaxDemand`]. Resources that any NUMA node has are in all of them.
 #[derive(Clone, Debug, Default)]
 struct NumaRoom {
     /// What it has in all.
-    total: BTreeMap<ResourceName, i64>,
+    total: Amounts,
     /// What is free without the unreported pods.
-    free: BTreeMap<ResourceName, i64>,
+    free: Amounts,
     /// What is left if all unreported pods are placed here.
-    left: BTreeMap<ResourceName, i64>,
+    left: Amounts,
 }
 
 impl Headroom {
@@ -113,15 +107,21 @@ impl Headroom {
             let name = name.as_str();
             has_memory || !(name == "memory" || name.starts_with("hugepages-"))
         };
+        let zones = NodeTopology::of(ledger).zones;
+        let rows = zones.iter().flat_map(|zone| &zone.resources);
+        let assigned = rows.filter(|row| is_assigned(&row.name));
+        let none: Amounts = assigned.map(|row| (row.name.clone(), 0)).collect();
         let mut headroom = Self::default();
-        for zone in NodeTopology::of(ledger).zones {
-            let mut room = NumaRoom::default();
+        for zone in zones {
+            let mut room = NumaRoom {
+                total: none.clone(),
+                free: none.clone(),
+                ..NumaRoom::default()
+            };
             for row in zone.resources {
                 if is_assigned(&row.name) {
-                    headroom.numa_resources.insert(row.name.clone());
-                    let (total, free) = (row.allocatable.value(), row.available.value());
-                    room.total.insert(row.name.clone(), total);
-                    room.free.insert(row.name, free);
+                    room.total.set(&row.name, row.allocatable.value());
+                    room.free.set(&row.name, row.available.value());
                 }
             }
             room.left.clone_from(&room.free);
@@ -135,26 +135,27 @@ impl Headroom {
 
     /// Counts an unreported pod.
     pub(super) fn take(&mut self, demand: &MaxDemand) {
-        self.has_wide |= !self.nodes.iter().any(|node| self.fits(demand, &node.total));
+        self.has_wide |= !self.nodes.iter().any(|node| fits(demand, &node.total));
         self.containers = self.containers.saturating_add(demand.containers);
-        for (name, amount) in &demand.sum {
-            let largest = self.largest.entry(name.clone()).or_default();
-            *largest = (*amount).max(*largest);
+        for (name, amount) in demand.sum.iter() {
+            let largest = amount.max(self.largest.get(name.as_str()));
+            self.largest.set(name, largest);
         }
         for node in &mut self.nodes {
-            for (name, left) in &mut node.left {
-                let requested = demand.sum.get(name).copied().unwrap_or(0);
-                *left = left.saturating_sub(requested);
+            for (name, amount) in demand.sum.iter() {
+                if let Some(left) = node.left.entry(name.as_str()) {
+                    node.left.set(name, left.saturating_sub(amount));
+                }
             }
         }
     }
 
     /// Whether there is room for the demand wherever the unreported pods are.
     fn has_room_for(&self, demand: &MaxDemand) -> bool {
-        if self.nodes.iter().any(|node| self.fits(demand, &node.left)) {
+        if self.nodes.iter().any(|node| fits(demand, &node.left)) {
             return true;
         }
-        let is_wide = || !self.nodes.iter().any(|node| self.fits(demand, &node.total));
+        let is_wide = || !self.nodes.iter().any(|node| fits(demand, &node.total));
         if self.has_wide || is_wide() {
             return false;
         }
@@ -163,27 +164,20 @@ impl Headroom {
         slots >= self.containers.saturating_add(demand.containers.max(1))
     }
 
-    /// Whether the amounts suffice for the demand. Resources that no NUMA node has are ignored.
-    fn fits(&self, demand: &MaxDemand, amounts: &BTreeMap<ResourceName, i64>) -> bool {
-        let requested = demand.sum.iter();
-        let mut requested = requested.filter(|(name, _)| self.numa_resources.contains(*name));
-        requested.all(|(name, amount)| amounts.get(name).is_some_and(|own| own >= amount))
-    }
-
     /// How often the largest demand, the new one included, fits on a NUMA node.
     fn slots(&self, demand: &MaxDemand, node: &NumaRoom) -> u64 {
-        let largest = |name: &ResourceName| {
-            let (own, new) = (self.largest.get(name), demand.sum.get(name));
-            own.max(new).copied().unwrap_or(0)
-        };
-        let numa = self.numa_resources.iter();
-        let slots = numa.filter_map(|name| {
-            let largest = largest(name);
-            let free = node.free.get(name).copied().unwrap_or(0).max(0);
-            (largest > 0).then(|| u64::try_from(free / largest).unwrap_or(0))
+        let slots = node.free.keyed().filter_map(|(key, free)| {
+            let largest = self.largest.get(key).max(demand.sum.get(key));
+            (largest > 0).then(|| u64::try_from(free.max(0) / largest).unwrap_or(0))
         });
         slots.min().unwrap_or(u64::MAX)
     }
+}
+
+/// Whether the amounts suffice for the demand. Resources that no NUMA node has are ignored.
+fn fits(demand: &MaxDemand, amounts: &Amounts) -> bool {
+    let mut requested = demand.sum.keyed();
+    requested.all(|(key, amount)| amounts.entry(key).is_none_or(|own| own >= amount))
 }
 
 impl NodeEntry {

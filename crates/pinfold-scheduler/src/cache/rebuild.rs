@@ -44,12 +44,12 @@ impl Cache {
             deferred.insert(name.clone());
             return;
         }
-        let Some(record) = self.nodes.get(name) else {
-            self.cluster.remove_node(name);
-            return;
-        };
-        let Some(node) = &record.node else {
-            self.cluster.remove_node(name);
+        let record = self.nodes.get(name);
+        let known = record.and_then(|record| Some((record, record.node.as_ref()?)));
+        let Some((record, node)) = known else {
+            if self.cluster.remove_node(name).is_some() {
+                self.names = None;
+            }
             self.set_dialect(name, ReportedDialect::Unknown);
             return;
         };
@@ -75,7 +75,9 @@ impl Cache {
                 (ReportedDialect::Invalid, built)
             }
         };
-        self.cluster.insert(name.clone(), built.node);
+        if self.cluster.insert(name.clone(), built.node).is_none() {
+            self.names = None;
+        }
         if let Some(record) = self.nodes.get_mut(name) {
             record.headroom = built.headroom;
         }

@@ -382,7 +382,8 @@ impl Cache {
                 && record.pods.is_empty()
         };
         if self.nodes.get(name).is_some_and(is_empty) {
-            self.nodes.remove(name);
+            self.nodes.swap_remove(name);
+            self.names = None;
         }
     }
 }

@@ -136,11 +136,10 @@ impl Cache {
             let volcano_weight = self.dialect_args.volcano_weight;
             let Self { cluster, nodes, .. } = self;
             let mut of_volcano = Vec::new();
-            let all = names.names.iter().map(NodeName::as_str);
             let mut budget = DecisionBudget::new(MAX_DECISIONS);
-            let evaluations = cluster.evaluate_nodes(&info.request, all, &mut budget);
-            for ((at, name), cached) in names.names.iter().enumerate().zip(evaluations) {
-                let record = nodes.get(name).filter(|record| record.node.is_some());
+            let evaluations = cluster.evaluate_slots(&info.request, &names.slots, &mut budget);
+            for ((at, entry), cached) in names.entries.iter().enumerate().zip(evaluations) {
+                let record = nodes.get_index(*entry).map(|(_, record)| record);
                 let (record, cached) = match known(record, cached) {
                     Ok(known) => known,
                     Err(cause) => {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// The protocol version. Any change of a message that an older peer would misunderstand increases it.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 kubelet_api::service! {
     /// The calls of the plugin.
@@ -106,6 +106,9 @@ pub struct PreFilterRequest {
     /// The resource version up to which kube-scheduler has seen the pods; 0 if it is unknown.
     #[prost(uint64, tag = "4")]
     pub pods_version: u64,
+    /// The node that the pod is nominated to; empty without one.
+    #[prost(string, tag = "5")]
+    pub nominated_node: String,
 }
 
 /// The nodes that take a pod.

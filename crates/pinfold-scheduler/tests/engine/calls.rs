@@ -48,6 +48,7 @@ fn names_are_sent_once_per_generation_and_objects_only_if_the_engine_lacks_them(
             pod: Some(pod),
             nodes_generation,
             pods_version: 0,
+            nominated_node: String::new(),
         };
         let reply = scheduler.calls.pre_filter(request);
         scheduler.runtime.block_on(reply).unwrap().into_inner()

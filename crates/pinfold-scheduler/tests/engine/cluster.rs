@@ -246,6 +246,7 @@ impl FakeScheduler {
             pod: Some(wire(pod)),
             nodes_generation: 0,
             pods_version: 0,
+            nominated_node: String::new(),
         };
         let reply = self.calls.pre_filter(request);
         Ok(self.runtime.block_on(reply)?.into_inner())
