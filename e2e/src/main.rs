@@ -13,6 +13,7 @@ mod emulated;
 mod guest;
 mod helm;
 mod host;
+mod node;
 mod nri;
 mod numa;
 mod page;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 14] = [
+const SUITES: [(&str, Kind); 15] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -42,6 +43,7 @@ const SUITES: [(&str, Kind); 14] = [
     ("agent", Kind::Test),
     ("cluster", Kind::Test),
     ("agent-guest", Kind::Test),
+    ("node-long", Kind::Long),
     ("peers", Kind::Long),
     ("agent-soak", Kind::Long),
     ("agent-bench", Kind::Bench),
@@ -108,6 +110,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                     Some(guest) => guest.finish(report),
                     None => agent::guest::run(report),
                 },
+                "node-long" => node::run(report),
                 "agent-soak" => agent::soak(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
