@@ -52,8 +52,12 @@ fn themes(report: &mut Report, stage: &Stage, machine: &Machine) {
                 format_args!("node: {name}"),
                 Runs::Must,
                 |report| match is_wanted {
-                    true => Ok(run(report, stage, machine)
-                        .map_err(|problem| machine.with_logs(&problem))?),
+                    true => {
+                        // What a theme that failed left behind.
+                        let cleared = pods::end_all(stage);
+                        let outcome = cleared.and_then(|()| run(report, stage, machine));
+                        Ok(outcome.map_err(|problem| machine.with_logs(&problem))?)
+                    }
                     false => Err(Stop::Skip(format!("{ONLY} names others"))),
                 },
             );

@@ -70,6 +70,13 @@ pub(super) fn random(dice: &mut Dice, name: &str, starts: bool) -> Value {
     }
     if !starts {
         pod["spec"]["volumes"] = json!([{ "name": "missing", "configMap": { "name": "missing" } }]);
+        for kind in ["initContainers", "containers"] {
+            let containers = pod["spec"][kind].as_array_mut();
+            for container in containers.into_iter().flatten() {
+                // The kubelet waits only for volumes that are mounted.
+                container["volumeMounts"] = json!([{ "name": "missing", "mountPath": "/missing" }]);
+            }
+        }
     }
     pod
 }

@@ -3,7 +3,7 @@
 use pinfold_core::cpu_set::CpuSet;
 use serde_json::Value;
 
-use super::holdings::{Held, Holdings, agent, kubelet_state, object, text_of};
+use super::holdings::{Held, Holdings, agent, kubelet_state, nodes_of, object, text_of};
 use super::kubelet::{Settings, start, start_anew};
 use super::machine::{GPU, Machine};
 use super::page;
@@ -323,6 +323,18 @@ impl Taken<'_> {
             left.code != 0 && !left.text.contains("active (running)"),
             true,
         )?;
-        self.kernel_agrees_with_kubelet()
+        // The kubelet gives a container that runs its CPUs, and leaves its memory where it is.
+        let mut named = self.named(kubelet_state(self.machine)?.holdings)?;
+        let kept = named.get_mut(&("new-own".to_owned(), "main".to_owned()));
+        let kept = kept.ok_or("the kubelet does not list new-own")?;
+        let found = running(self.stage)?
+            .into_iter()
+            .find(|one| one.pod == "new-own");
+        let found = found.ok_or("new-own does not run")?;
+        let before = self.machine.cpusets()?;
+        let before = before.get(&found.id).ok_or("no control group of new-own")?;
+        kept.memory = vec![("memory".to_owned(), 0, nodes_of(&before.mems)?)];
+        let shared = kubelet_state(self.machine)?.shared;
+        enforced(self.stage, self.machine, &named, &shared).map(drop)
     }
 }
