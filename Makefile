@@ -142,6 +142,9 @@ e2e-install: ## the images, the chart and the installation pages as users run th
 e2e-cluster: ## the scheduler with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
 
+e2e-node-long: ## a node with two NUMA nodes, a real kubelet, containerd and device plugin: 200 admissions, a takeover and back, mode manage (root; builds Kubernetes with Go, once; PINFOLD_E2E_NODE names themes)
+	$(CARGO) run --quiet -p e2e -- node-long
+
 e2e-peers: ## the schedulers and agents of Koordinator, Volcano, scheduler-plugins and NFD beside ours (root; builds them with Go, once; PINFOLD_E2E_PEERS_SEED repeats a run, PINFOLD_E2E_PEERS names themes, PINFOLD_E2E_PEERS_RECORD=1 writes conformance/peers)
 	$(CARGO) run --quiet -p e2e -- peers
 

@@ -19,7 +19,7 @@ mod in_flight;
 mod kills;
 pub(crate) mod kubelets;
 mod machines;
-mod node;
+pub(crate) mod node;
 pub(crate) mod played;
 pub(crate) mod pods;
 mod preemption;

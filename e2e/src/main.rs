@@ -14,6 +14,7 @@ mod guest;
 mod helm;
 mod host;
 mod install;
+mod node;
 mod nri;
 mod numa;
 mod page;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 15] = [
+const SUITES: [(&str, Kind); 16] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -43,6 +44,7 @@ const SUITES: [(&str, Kind); 15] = [
     ("agent", Kind::Test),
     ("cluster", Kind::Test),
     ("agent-guest", Kind::Test),
+    ("node-long", Kind::Long),
     ("peers", Kind::Long),
     ("install", Kind::Long),
     ("agent-soak", Kind::Long),
@@ -111,6 +113,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                     Some(guest) => guest.finish(report),
                     None => agent::guest::run(report),
                 },
+                "node-long" => node::run(report),
                 "agent-soak" => agent::soak(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),

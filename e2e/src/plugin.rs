@@ -34,6 +34,8 @@ use crate::report::say;
 const ENDPOINT: &str = "e2e.sock";
 /// The variable with the folder that it wants mounted.
 pub(crate) const FOLDER: &str = "PLUGIN_FOLDER";
+/// The variable that is `none` if the plugin has no preferred devices.
+const PREFERENCE: &str = "PLUGIN_PREFERENCE";
 
 /// Serves until standard input ends.
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
@@ -184,7 +186,7 @@ impl DevicePlugin for Service {
     ) -> Result<Response<DevicePluginOptions>, Status> {
         Ok(Response::new(DevicePluginOptions {
             pre_start_required: true,
-            get_preferred_allocation_available: true,
+            get_preferred_allocation_available: std::env::var(PREFERENCE).as_deref() != Ok("none"),
         }))
     }
 

@@ -189,7 +189,10 @@ impl NriPlugin {
         let start = Instant::now();
         let sandbox = sandbox(pod);
         let spec = self.pod_specs.pod(&sandbox.identity(), POD_SPEC_TIMEOUT);
-        let kubelet_devices = spec.as_deref().and_then(|pod| self.kubelet_devices(pod));
+        let kubelet_devices = match spec.as_deref() {
+            Some(pod) => self.kubelet_devices(pod)?,
+            None => None,
+        };
         let waited = start.elapsed();
         let now = (self.clock)();
         let outcome = match (&self.devices, kubelet_devices, spec.as_deref()) {

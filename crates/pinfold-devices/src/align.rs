@@ -85,6 +85,16 @@ pub fn is_own_resource(resource: &ResourceName, pod: &PodUid) -> bool {
     own.is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// The resource that a container requested, if this one is of [`align_pod`]; the same otherwise.
+#[must_use]
+pub fn requested_resource(resource: &ResourceName) -> ResourceName {
+    let name = resource.as_str();
+    match name.match_indices('/').nth(1) {
+        Some((end, _)) => name[..end].into(),
+        None => resource.clone(),
+    }
+}
+
 /// The name of a resource that exists for one container. It has two slashes, so it cannot be a vendor's.
 fn own_name(resource: &ResourceName, pod: &PodUid, container: &Container) -> ResourceName {
     format!("{resource}/{pod}/{}", container.name).into()

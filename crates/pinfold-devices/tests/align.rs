@@ -10,7 +10,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_core::quantity::Quantity;
 use pinfold_core::settings::CpuManagerPolicy;
 use pinfold_core::settings::Settings;
-use pinfold_devices::align::{align_pod, allocated_devices};
+use pinfold_devices::align::{self, align_pod, allocated_devices};
 
 const GPU: &str = "example.com/gpu";
 
@@ -158,5 +158,17 @@ fn a_device_near_several_nodes_or_none_does_not_restrict_the_cpus() {
         let mut ledger = ledger("single-numa-node", "container");
         let found = cpus(&mut ledger, &pod("a", 4), &[("g", nodes)]);
         assert_eq!(found.expect("it fits").len(), 4);
+    }
+}
+
+#[test]
+fn devices_are_reported_under_the_resource_that_was_requested() {
+    let aligned = align_pod(&pod("a", 2), &allocated_devices(&resources(&[("g", &[1])])));
+    let own: Vec<_> = aligned.offers.keys().collect();
+    assert_eq!(own.len(), 1);
+    assert_ne!(own[0].as_str(), GPU);
+    assert_eq!(align::requested_resource(own[0]).as_str(), GPU);
+    for other in [GPU, "cpu"] {
+        assert_eq!(align::requested_resource(&other.into()).as_str(), other);
     }
 }

@@ -17,6 +17,8 @@ use crate::guest::{Guest, Load, Server};
 use crate::programs::{self, AGENT, workspace};
 use crate::report::{equal, say};
 
+/// Makes a node of an emulated machine that has [`base_load`].
+pub(crate) const START: &str = include_str!("../../scripts/node-start.sh");
 const SCRIPT: &str = include_str!("../../scripts/node.sh");
 
 /// The most pods in [`Mode::Admission`].
@@ -78,7 +80,7 @@ impl RealNode {
             kernel_options: mode.kernel_options(),
         };
         say(format_args!("switching {name} on"));
-        let server = guest.serve(&load, SCRIPT)?;
+        let server = guest.serve(&load, &format!("{START}{SCRIPT}"), None)?;
         Ok(Self { name, server })
     }
 
@@ -144,6 +146,20 @@ fn is_ready(node: &Value) -> bool {
 
 /// Everything that the guest carries.
 fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, String> {
+    let mut load = base_load(stage, folder, name)?;
+    let texts = [
+        ("kubelet.yaml", kubelet_configuration(mode).to_string()),
+        ("rules.yaml", rules().to_string()),
+        ("agent.yaml", agent_configuration(name, mode).to_string()),
+    ];
+    for (file, text) in texts {
+        add_text(&mut load, folder, file, &text)?;
+    }
+    Ok(load)
+}
+
+/// The programs of a node, its certificate, the kubeconfigs of kubelet and agent, and the configuration of containerd.
+pub(crate) fn base_load(stage: &Stage, folder: &Path, name: &str) -> Result<Load, String> {
     let plane = &stage.plane;
     let release = RELEASES.last().ok_or("there is no containerd")?;
     let runtime = packages::fetch(release)?;
@@ -185,22 +201,25 @@ fn load(stage: &Stage, folder: &Path, name: &str, mode: Mode) -> Result<Load, St
             "agent.kubeconfig",
             kubeconfig(plane, &json!({ "token": token })),
         ),
-        ("kubelet.yaml", kubelet_configuration(mode).to_string()),
-        ("rules.yaml", rules().to_string()),
-        ("agent.yaml", agent_configuration(name, mode).to_string()),
         ("containerd.toml", CONTAINERD.to_owned()),
         ("cni.conflist", CNI.to_owned()),
     ];
     for (file, text) in texts {
-        let path: PathBuf = folder.join(file);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        load.file(&format!("etc/node/{file}"), &path);
+        add_text(&mut load, folder, file, &text)?;
     }
     load.file(
         "etc/cni/net.d/10-loopback.conflist",
         &folder.join("cni.conflist"),
     );
     Ok(load)
+}
+
+/// A file in the node's /etc/node.
+fn add_text(load: &mut Load, folder: &Path, file: &str, text: &str) -> Result<(), String> {
+    let path: PathBuf = folder.join(file);
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    load.file(&format!("etc/node/{file}"), &path);
+    Ok(())
 }
 
 fn kubeconfig(plane: &ControlPlane, user: &Value) -> String {

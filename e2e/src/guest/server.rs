@@ -17,8 +17,14 @@ pub(crate) struct Server {
 }
 
 impl Guest {
-    /// Boots and runs `script`, which need not end.
-    pub(crate) fn serve(&self, load: &Load, script: &str) -> Result<Server, String> {
+    /// Boots and runs `script`, which need not end. Connections to the forwarded port of this machine go to port 80 of
+    /// the guest.
+    pub(crate) fn serve(
+        &self,
+        load: &Load,
+        script: &str,
+        forwarded: Option<u16>,
+    ) -> Result<Server, String> {
         let folder = std::env::temp_dir().join(format!(
             "pinfold-e2e-{}-{}",
             self.name.replace(' ', "-"),
@@ -29,9 +35,13 @@ impl Guest {
         let initrd = folder.join("initrd");
         let packed = load.pack(&self.kernel()?, script)?;
         fs::write(&initrd, packed).map_err(|error| format!("{}: {error}", initrd.display()))?;
+        let forwarded = forwarded.map_or_else(String::new, |port| {
+            format!(",hostfwd=tcp:127.0.0.1:{port}-10.0.2.15:80")
+        });
+        let network = format!("user,id=net{forwarded}");
         let mut child = self
             .emulator(&initrd)?
-            .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net"])
+            .args(["-netdev", &network, "-device", "e1000,netdev=net"])
             .spawn()
             .map_err(|error| format!("qemu-system-x86_64: {error}"))?;
         let output = child.stdout.take().expect("it was asked for");

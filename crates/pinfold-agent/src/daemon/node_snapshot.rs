@@ -10,6 +10,7 @@ use pinfold_core::memory::MemoryBlock;
 use pinfold_core::name::{PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_devices::align;
 use pinfold_devices::pod_resources::{HeldResources, PodResourcesSnapshot, PodSnapshot};
 use pinfold_kube::cluster::DialectName;
 use pinfold_kube::koordinator::{self, CpuManagerInfo, PodCpuAllocation, ReportAnnotations};
@@ -96,13 +97,17 @@ impl NodeSnapshot {
 
     fn devices(&self, held: &DevicesByResource) -> BTreeMap<ResourceName, AdvertisedDevices> {
         let pool = self.ledger.state().pool();
-        let of = |(resource, ids): (&ResourceName, _)| {
-            let mut offer = pool.devices(resource)?.clone();
-            let ids: &pinfold_core::device::DeviceSet = ids;
-            offer.retain(|id, _| ids.contains(id));
-            Some((resource.clone(), offer))
-        };
-        held.iter().filter_map(of).collect()
+        let mut devices = BTreeMap::new();
+        for (resource, ids) in held {
+            let offer = pool.devices(resource).into_iter().flatten();
+            let own = offer.filter(|(id, _)| ids.contains(*id));
+            let own = own.map(|(id, device)| (id.clone(), device.clone()));
+            let requested: &mut AdvertisedDevices = devices
+                .entry(align::requested_resource(resource))
+                .or_default();
+            requested.extend(own);
+        }
+        devices
     }
 
     fn allocatable(&self) -> HeldResources {
@@ -118,10 +123,13 @@ impl NodeSnapshot {
             })
         });
         let pool = state.pool();
-        let devices = pool.resources().filter_map(|resource| {
-            let offer = pool.devices(resource)?.clone();
-            Some((resource.clone(), offer))
-        });
+        // Of devices that the kubelet assigns, only those that pods have are known.
+        let mut devices: BTreeMap<ResourceName, AdvertisedDevices> = BTreeMap::new();
+        for resource in pool.resources() {
+            let offer = pool.devices(resource).cloned().unwrap_or_default();
+            let requested = align::requested_resource(resource);
+            devices.entry(requested).or_default().extend(offer);
+        }
         // The kubelet's CPU manager `none` has no allocatable CPUs: it assigns none.
         let cpus = match rules.settings().cpu_policy {
             CpuManagerPolicy::None => CpuSet::new(),
@@ -130,7 +138,7 @@ impl NodeSnapshot {
         HeldResources {
             cpus,
             memory: memory.collect(),
-            devices: devices.collect(),
+            devices,
             dynamic: Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ use pinfold_core::device::NoPreference;
 use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::remedy::{self, Effort};
 use pinfold_core::settings::CpuManagerPolicy;
+use pinfold_devices::align;
 use pinfold_devices::pod_resources::PodResourcesServer;
 use pinfold_devices::{ContainerEdits, DeviceHost};
 use pinfold_kube::pod::{self, PodObject};
@@ -435,6 +436,10 @@ impl Agent for Service {
         let mut pods = PodReport::all(node.journaled().ledger());
         for pod in &mut pods {
             pod.opted_out = node.has_opted_out(&pod.uid);
+            let containers = pod.containers.iter_mut();
+            for devices in containers.flat_map(|container| &mut container.devices) {
+                devices.resource = align::requested_resource(&devices.resource);
+            }
         }
         let unmet = self.telemetry.unmet_allowances();
         pods.iter_mut().for_each(|pod| unmet.add_to(pod));

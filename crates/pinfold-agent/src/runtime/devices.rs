@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kubelet_api::pod_resources::PodResources;
 use nri::EventError;
 use nri::api::ContainerAdjustment;
 use pinfold_core::device::DevicesByResource;
@@ -69,23 +70,33 @@ pub enum DeviceSource {
 }
 
 impl NriPlugin {
-    /// The devices that the kubelet assigned to a pod, as constraints for its admission; `None` if there are none.
-    pub(super) fn kubelet_devices(&self, pod: &PodObject) -> Option<align::AlignedPod> {
+    /// The devices that the kubelet assigned to a pod, as constraints for its admission; `None` if there are none. From
+    /// `List`: kubelets before 1.34 do not answer `Get`.
+    ///
+    /// # Errors
+    /// If the kubelet does not list them: the pod would not be on the NUMA nodes of its devices. The kubelet tries again.
+    pub(super) fn kubelet_devices(
+        &self,
+        pod: &PodObject,
+    ) -> Result<Option<align::AlignedPod>, EventError> {
         let DeviceSource::Kubelet(reader) = &self.devices else {
-            return None;
+            return Ok(None);
         };
-        if !requests_devices(pod) || !reader.is_there() {
-            return None;
+        let is_known = lock(&self.node).has_pod(&pod.pod.uid);
+        if is_known || !requests_devices(pod) || !reader.is_there() {
+            return Ok(None);
         }
-        match reader.get(&pod.meta.namespace, &pod.meta.name) {
-            Ok(answer) => Some(align::align_pod(
-                &pod.pod,
-                &align::allocated_devices(&answer),
-            )),
+        match reader.list() {
+            Ok(listed) => Ok(align_to_listed(pod, &listed)),
             Err(error) => {
-                let pod = &pod.pod.name;
-                tracing::warn!(%pod, %error, "kubelet podresources API failed: pod not aligned to its devices");
-                None
+                let name = &pod.pod.name;
+                tracing::warn!(pod = %name, pins = self.pins, %error, "kubelet podresources API failed");
+                match self.pins {
+                    true => Err(EventError::new(format!(
+                        "Pinfold: the devices of the pod are not known: {error}; try again"
+                    ))),
+                    false => Ok(None),
+                }
             }
         }
     }
@@ -161,13 +172,18 @@ pub(crate) fn kubelet_devices_of_new_pods(
         }
     };
     let aligned = new_pods.into_iter().filter_map(|pod| {
-        let meta = &pod.meta;
-        let mut listed = listed.iter();
-        let found = listed.find(|one| one.name == meta.name && one.namespace == meta.namespace)?;
-        let aligned = align::align_pod(&pod.pod, &align::allocated_devices(found));
+        let aligned = align_to_listed(pod, &listed)?;
         Some((pod.pod.uid.clone(), aligned))
     });
     aligned.collect()
+}
+
+/// The pod with the devices that the kubelet lists for it.
+fn align_to_listed(pod: &PodObject, listed: &[PodResources]) -> Option<align::AlignedPod> {
+    let meta = &pod.meta;
+    let mut listed = listed.iter();
+    let found = listed.find(|one| one.name == meta.name && one.namespace == meta.namespace)?;
+    Some(align::align_pod(&pod.pod, &align::allocated_devices(found)))
 }
 
 /// Whether a container of the pod requests an extended resource.

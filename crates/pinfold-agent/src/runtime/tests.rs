@@ -43,16 +43,21 @@ impl Telemetry for Listener {
     fn node_changed(&self) {}
 }
 
-/// Every pod is Guaranteed, with as many CPUs as the number at the end of its UID.
+/// Every pod is Guaranteed, with as many CPUs as the number at the end of its UID, and a device if the UID begins with
+/// `gpu`.
 struct Numbered;
 
 impl PodSpecSource for Numbered {
     fn pod(&self, pod: &PodIdentity, _: Duration) -> Option<Arc<PodObject>> {
         let uid = &pod.uid;
         let count = uid.as_str().rsplit('-').next()?;
+        let device = match uid.as_str().starts_with("gpu") {
+            true => ", vendor.com/gpu: 1",
+            false => "",
+        };
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {uid}, uid: {uid}}}\nspec:\n  containers:\n  \
-             - name: main\n    resources: {{limits: {{cpu: {count}, memory: 1Mi}}}}\n"
+             - name: main\n    resources: {{limits: {{cpu: {count}, memory: 1Mi{device}}}}}\n"
         );
         let read = pod::read("pod.yaml", manifest.as_bytes()).ok()?;
         read.value.into_iter().next().map(Arc::new)
@@ -164,6 +169,38 @@ fn a_container_is_created_on_its_cpus_and_an_update_does_not_change_them() {
         reason.contains("Pinfold: TopologyAffinityError"),
         "{reason}"
     );
+}
+
+#[test]
+fn a_pod_with_devices_waits_until_the_kubelet_lists_them() {
+    let mut stage = stage(true);
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("kubelet.sock");
+    let client = PodResourcesClient::new(&socket, Duration::from_millis(50));
+    stage.runtime.devices = DeviceSource::Kubelet(client);
+    let pod = sandbox_of("gpu-2");
+    // A listener that never answers, then the socket of a kubelet that ended.
+    let listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let rejected = stage.runtime.run_pod_sandbox(&pod);
+    let reason = rejected.expect_err("it does not answer").to_string();
+    assert!(reason.contains("did not answer within"), "{reason}");
+    drop(listener);
+    let rejected = stage.runtime.run_pod_sandbox(&pod);
+    let reason = rejected.expect_err("it is gone").to_string();
+    assert!(
+        reason.contains("devices of the pod are not known"),
+        "{reason}"
+    );
+    // A pod without devices does not need them.
+    stage
+        .runtime
+        .run_pod_sandbox(&sandbox_of("web-2"))
+        .expect("admitted");
+    stage.runtime.pins = false;
+    stage
+        .runtime
+        .run_pod_sandbox(&pod)
+        .expect("another program pins");
 }
 
 #[test]
