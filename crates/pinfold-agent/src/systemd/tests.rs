@@ -1,6 +1,9 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc;
 use std::thread;
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::wire::BusError;
 use super::*;
@@ -195,6 +198,26 @@ fn a_bus_that_is_silent_absent_or_closes_the_connection_is_an_error() {
     let set = absent.set_properties("a.scope", &lift_quota());
     let error = set.expect_err("there is no bus").to_string();
     assert!(error.contains("mount the socket's directory"), "{error}");
+}
+
+#[test]
+fn a_bus_to_which_too_many_clients_connect_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("bus");
+    let listener = Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    let address = SockAddr::unix(&socket).expect("an address");
+    listener.bind(&address).expect("bound");
+    listener.listen(0).expect("listening");
+    // It is never accepted, and there is no room for a second one.
+    let first = UnixStream::connect(&socket).expect("connected");
+    let mut bus = SystemBus::new(&socket);
+    bus.timeout = Duration::from_millis(50);
+    let (answered, answer) = mpsc::channel();
+    thread::spawn(move || answered.send(bus.set_properties("a.scope", &lift_quota())));
+    let set = answer.recv_timeout(Duration::from_secs(60));
+    let error = set.expect("an answer").expect_err("no bus");
+    assert!(error.to_string().contains("no answer in time"), "{error}");
+    drop((first, listener));
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn holds(runtime: Runtime, api_server: bool, steps: &[Step]) {
         runtime,
         api_server,
         takeover: false,
+        koordinator: false,
     };
     if let Err((at, broken)) = play(setup, steps) {
         panic!("step {at}: {broken}");
@@ -24,6 +25,7 @@ fn takeover_holds(steps: &[Step]) {
                 runtime,
                 api_server,
                 takeover: true,
+                koordinator: false,
             };
             if let Err((at, broken)) = play(setup, steps) {
                 panic!("{setup:?}, step {at}: {broken}");
