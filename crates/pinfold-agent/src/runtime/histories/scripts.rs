@@ -424,3 +424,26 @@ fn pods_whose_sandbox_is_made_anew_during_the_takeover_keep_the_kubelets_cpus() 
     ];
     histories.into_iter().for_each(takeover_holds);
 }
+
+#[test]
+fn pods_keep_their_cpus_if_the_memory_manager_is_turned_off_or_on() {
+    let other_cpus = [&container(4)[..], &container(0), &[Offline(2), Offline(0)]].concat();
+    for runtime in [Containerd, CriO] {
+        let steps = [
+            &[WatchAll],
+            &other_cpus[..],
+            &[Rules(1), Rules(5), Kill, StartAgent, Rules(0), WatchAll],
+        ];
+        holds(runtime, true, &steps.concat());
+        holds(
+            runtime,
+            true,
+            &[WatchAll, Run(4), Run(1), Offline(2), Rules(5)],
+        );
+        holds(
+            runtime,
+            true,
+            &[WatchAll, Run(0), Run(4), Run(6), Rules(1), Rules(5)],
+        );
+    }
+}
