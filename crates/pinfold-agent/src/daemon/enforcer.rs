@@ -631,5 +631,10 @@ mod tests {
         let newest = newest.expect("pinned").cpus.to_string();
         assert_eq!(lock(&node).journaled().ledger().admitted_pods().len(), 3);
         assert_eq!(written.expect("a file").trim(), newest);
+        // The played kernel applies nothing, which is reported.
+        let problems = enforcer.telemetry.problems();
+        let unmet = "container main of pod shared: CPUs 0-3 instead of ";
+        let is_reported = problems.iter().any(|problem| problem.starts_with(unmet));
+        assert!(is_reported, "{problems:?}");
     }
 }

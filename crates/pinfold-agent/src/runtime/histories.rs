@@ -41,7 +41,7 @@ struct Setup {
 enum Runtime {
     /// Lists sandboxes that are not ready, with pid 0; blocks requests while a plugin connects.
     Containerd,
-    /// Lists sandboxes that are not ready, pid 0 for all of them, and no container that is being created.
+    /// Lists sandboxes that are not ready like others, with pid 0 for all of them, and no container that is being created.
     CriO,
 }
 

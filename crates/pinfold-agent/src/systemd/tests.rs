@@ -40,7 +40,8 @@ fn played_bus(folder: &Path, behaviour: Behaviour) -> (SystemBus, thread::JoinHa
         serve(&mut client, &behaviour)
     });
     let mut bus = SystemBus::new(&socket);
-    bus.timeout = Duration::from_millis(300);
+    // The machine may be busy.
+    bus.timeout = Duration::from_secs(60);
     (bus, served)
 }
 
@@ -186,13 +187,18 @@ fn a_unit_that_ended_is_distinguished_from_other_errors() {
 
 #[test]
 fn a_bus_that_is_silent_absent_or_closes_the_connection_is_an_error() {
-    for behaviour in [Behaviour::Silent, Behaviour::Closes] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (bus, served) = played_bus(folder.path(), behaviour);
-        let set = bus.set_properties("a.scope", &lift_quota());
-        assert!(matches!(set, Err(SystemdError::Bus { .. })), "{set:?}");
-        served.join().expect("served");
-    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (bus, served) = played_bus(folder.path(), Behaviour::Closes);
+    let set = bus.set_properties("a.scope", &lift_quota());
+    assert!(matches!(set, Err(SystemdError::Bus { .. })), "{set:?}");
+    served.join().expect("served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut bus, served) = played_bus(folder.path(), Behaviour::Silent);
+    bus.timeout = Duration::from_millis(300);
+    let set = bus.set_properties("a.scope", &lift_quota());
+    assert!(matches!(set, Err(SystemdError::Bus { .. })), "{set:?}");
+    // On a busy machine the client gives up before its call.
+    let _ = served.join();
     let folder = tempfile::tempdir().expect("a folder");
     let absent = SystemBus::new(&folder.path().join("absent"));
     let set = absent.set_properties("a.scope", &lift_quota());

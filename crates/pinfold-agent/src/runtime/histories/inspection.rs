@@ -163,19 +163,39 @@ impl PlayedNode {
         total_milli(number.expect("the number of its spec") as usize)
     }
 
-    /// What running containers hold exclusively. While the agent is down: what they held when it was killed.
-    pub(super) fn held_by_running(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
+    /// The containers that run, and those that the runtime is creating: it may have their CPUs already. The kubelet changes
+    /// the latter before a takeover.
+    fn present(&self) -> impl Iterator<Item = &PlayedContainer> {
+        let containers = self.containers.iter();
+        containers.filter(|container| match container.state {
+            State::Running => true,
+            State::Creating | State::Created => !self.setup.takeover,
+            State::Stopped => false,
+        })
+    }
+
+    /// What containers hold exclusively. While the agent is down: what they held when it was killed.
+    pub(super) fn held_by_containers(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
         if !self.is_managed() {
-            let runs = |id: &str| self.running().any(|container| container.id == id);
-            let held = self.held_at_kill.iter().filter(|(id, _)| runs(id));
+            let is_present = |id: &str| self.present().any(|container| container.id == id);
+            let held = self.held_at_kill.iter().filter(|(id, _)| is_present(id));
             return held.map(|(id, held)| (id.clone(), held.clone())).collect();
         }
-        let held = self.running().filter_map(|container| {
+        let held = self.present().filter_map(|container| {
             let cpus = self.exclusive_cpus(container)?;
             let devices = self.with_node(|node| node.devices(&container.pod, &container.name))?;
             Some((container.id.clone(), (cpus, devices)))
         });
         held.collect()
+    }
+
+    /// The number of CPUs that the running containers of a pod have for themselves.
+    pub(super) fn own_cpus(&self, pod: u8) -> usize {
+        let uid = &self.pods[usize::from(pod)].uid;
+        let own = self.running().filter(|one| one.pod.as_str() == uid);
+        own.filter_map(|container| self.exclusive_cpus(container))
+            .map(|cpus| cpus.len())
+            .sum()
     }
 
     /// Whether the agent has the container.
@@ -225,6 +245,7 @@ impl PlayedNode {
             self.pods.iter().any(|pod| pod.uid == uid && !pod.ended)
         };
         let held = held.unwrap_or_default().into_iter();
-        held.filter(|uid| !alive(uid)).collect()
+        let may_run = |uid: &str| self.may_run(uid.split('/').next().unwrap_or(uid));
+        held.filter(|uid| !alive(uid) && !may_run(uid)).collect()
     }
 }

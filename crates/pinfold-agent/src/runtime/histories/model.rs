@@ -3,7 +3,7 @@
 //! 1. The ledger is consistent: no CPU, device, byte or huge page is held twice.
 //! 2. A container that runs has the exclusive CPUs of the journal, or the newest shared pool.
 //! 3. A pod that ended holds nothing.
-//! 4. A running container keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
+//! 4. A container that runs or is being created keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
 //! 5. A rejected request changes nothing.
 //! 6. A pod that the API server has as active keeps its CPUs, whether its sandbox runs or not.
 //! 7. A container that the kubelet pinned before the takeover keeps its CPUs.
@@ -25,7 +25,7 @@ use super::played_node::{PlayedContainer, PlayedNode};
 /// The state before a step.
 pub(super) struct Before {
     state: Option<LedgerState>,
-    /// Exclusive CPUs and devices of the running containers.
+    /// Exclusive CPUs and devices of the containers.
     held: BTreeMap<String, (CpuSet, DevicesByResource)>,
     /// Exclusive CPUs of the pods that the API server has as active.
     active: BTreeMap<String, CpuSet>,
@@ -44,7 +44,7 @@ impl Before {
         );
         Self {
             state: is_request.then(|| node.state()).flatten(),
-            held: node.held_by_running(),
+            held: node.held_by_containers(),
             active: node.held_by_active(),
             pinned: node.pinned_by_kubelet(),
             is_pinning: node.is_pinning(),
@@ -139,7 +139,7 @@ pub(super) fn check(
             return Err(format!("pod {uid} lost CPUs {cpus}: {now:?}"));
         }
     }
-    let after = node.held_by_running();
+    let after = node.held_by_containers();
     for (id, (cpus, devices)) in &before.held {
         let Some((now, devices_now)) = after.get(id) else {
             continue;

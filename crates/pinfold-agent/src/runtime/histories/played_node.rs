@@ -81,6 +81,8 @@ pub(super) enum State {
 pub(super) struct PlayedSandbox {
     id: String,
     ready: bool,
+    /// Whether it was stopped while the agent was down.
+    pub(super) stopped_unseen: bool,
 }
 
 /// A pod of the played kubelet. A new pod takes its place when it ended.
@@ -111,7 +113,7 @@ pub(super) struct PlayedNode {
     pub(super) containers: Vec<PlayedContainer>,
     pub(super) phase: Phase,
     pub(super) kubelet: KubeletCpus,
-    /// What running containers held when the agent was killed.
+    /// What containers held when the agent was killed.
     pub(super) held_at_kill: BTreeMap<String, (CpuSet, DevicesByResource)>,
     variant: NodeVariant,
     disk_is_full: bool,
@@ -302,9 +304,10 @@ impl PlayedNode {
             BURSTABLE => "burstable/",
             _ => "",
         };
+        // CRI-O keeps those of stopped ones in its list.
         let namespaces = match (self.setup.runtime, sandbox.ready) {
-            (_, true) => vec![LinuxNamespace::default()],
-            (_, false) => Vec::new(),
+            (Runtime::CriO, _) | (_, true) => vec![LinuxNamespace::default()],
+            (Runtime::Containerd, false) => Vec::new(),
         };
         PodSandbox {
             id: sandbox.id.clone(),
@@ -466,7 +469,7 @@ impl PlayedNode {
 
     fn kill(&mut self) {
         if self.agent.is_some() {
-            self.held_at_kill = self.held_by_running();
+            self.held_at_kill = self.held_by_containers();
         }
         self.agent = None;
     }
@@ -493,7 +496,10 @@ impl PlayedNode {
         let containers = self.containers.iter_mut();
         containers.for_each(|container| container.state = State::Stopped);
         let sandboxes = self.pods.iter_mut().flat_map(|pod| &mut pod.sandboxes);
-        sandboxes.for_each(|sandbox| sandbox.ready = false);
+        sandboxes.for_each(|sandbox| {
+            sandbox.stopped_unseen |= sandbox.ready;
+            sandbox.ready = false;
+        });
     }
 
     /// The kubelet sets the CPUs of containers without exclusive ones.
@@ -519,6 +525,16 @@ impl PlayedNode {
         }
     }
 
+    /// Whether nothing says that a pod ended: CRI-O lists its stopped sandbox as one that may run, and there is no API
+    /// server.
+    pub(super) fn may_run(&self, uid: &str) -> bool {
+        let unsaid = self.setup.runtime == Runtime::CriO && !self.setup.api_server;
+        let ended = self.ended_pods.iter().map(|(_, pod)| pod);
+        let mut pods = self.pods.iter().chain(ended);
+        let pod = pods.find(|pod| pod.uid == uid);
+        unsaid && pod.is_some_and(|pod| pod.sandboxes.iter().any(|one| one.stopped_unseen))
+    }
+
     fn find(&self, pod: usize, number: u8, state: State) -> Option<usize> {
         let uid = self.pods[pod].uid.as_str();
         self.containers
@@ -532,7 +548,11 @@ impl PlayedNode {
         let sandboxes = self.pods[pod].sandboxes.iter();
         let id = container.sandbox.clone();
         let ready = sandboxes.clone().any(|one| one.id == id && one.ready);
-        let sandbox = PlayedSandbox { id, ready };
+        let sandbox = PlayedSandbox {
+            id,
+            ready,
+            stopped_unseen: false,
+        };
         (
             self.sandbox_message(pod, &self.pods[pod].uid, &sandbox),
             message(container),
@@ -562,6 +582,7 @@ impl PlayedNode {
         let sandbox = PlayedSandbox {
             id: format!("s{}", self.made),
             ready: true,
+            stopped_unseen: false,
         };
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &sandbox);
         let admitted = match is_seen {
@@ -687,6 +708,7 @@ impl PlayedNode {
             }
         }
         self.pods[pod].sandboxes[at].ready = false;
+        self.pods[pod].sandboxes[at].stopped_unseen = self.agent.is_none();
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &self.pods[pod].sandboxes[at]);
         let _ = self.event(|plugin| plugin.stop_pod_sandbox(&message));
     }
