@@ -4,10 +4,12 @@ mod agent;
 mod api;
 mod browser;
 mod cluster;
+mod container_runtime;
 mod containerd;
 mod control_groups;
 mod control_plane;
 mod crashes;
+mod crio;
 mod devices;
 mod emulated;
 mod guest;
@@ -31,7 +33,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 14] = [
+const SUITES: [(&str, Kind); 15] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -44,6 +46,7 @@ const SUITES: [(&str, Kind); 14] = [
     ("agent-guest", Kind::Test),
     ("peers", Kind::Long),
     ("agent-soak", Kind::Long),
+    ("crio", Kind::Long),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
 ];
@@ -109,6 +112,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                     None => agent::guest::run(report),
                 },
                 "agent-soak" => agent::soak(report),
+                "crio" => crio::run(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
                 "cluster" => cluster::run(report),
