@@ -145,6 +145,9 @@ e2e-cluster: ## the scheduler with a real control plane and a real kubelet (root
 e2e-node-long: ## a node with two NUMA nodes, a real kubelet, containerd and device plugin: 200 admissions, a takeover and back, mode manage (root; builds Kubernetes with Go, once; PINFOLD_E2E_NODE names themes)
 	$(CARGO) run --quiet -p e2e -- node-long
 
+e2e-crio: ## the agent with CRI-O, which is built with Go once (root; installs conmon and skopeo; PINFOLD_E2E_AGENT_SEED repeats a run)
+	$(CARGO) run --quiet -p e2e -- crio
+
 e2e-peers: ## the schedulers and agents of Koordinator, Volcano, scheduler-plugins and NFD beside ours (root; builds them with Go, once; PINFOLD_E2E_PEERS_SEED repeats a run, PINFOLD_E2E_PEERS names themes, PINFOLD_E2E_PEERS_RECORD=1 writes conformance/peers)
 	$(CARGO) run --quiet -p e2e -- peers
 

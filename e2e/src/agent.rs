@@ -8,10 +8,10 @@
 //! `agent` runs it on this machine; `agent-inside FOLDER` runs the same on any Linux machine with nothing but the
 //! programs in a folder: see [`programs`].
 
-mod chance;
+pub(crate) mod chance;
 mod classes;
 mod clock;
-mod crashes;
+pub(crate) mod crashes;
 mod devices;
 mod drift;
 mod faults;
@@ -24,18 +24,18 @@ mod kubelet;
 mod latency;
 mod load;
 mod nodes;
-mod options;
+pub(crate) mod options;
 pub(crate) mod oracle;
 mod partitions;
-mod pods;
+pub(crate) mod pods;
 pub(crate) mod pretend;
 pub(crate) mod process;
 mod processes;
 pub(crate) mod programs;
 mod reports;
-mod rules;
+pub(crate) mod rules;
 mod scene;
-mod stage;
+pub(crate) mod stage;
 mod takeover;
 mod vectors;
 
@@ -78,7 +78,7 @@ pub(crate) fn soak(report: &mut Report) {
     }
 }
 
-fn fresh_seed() -> Result<u64, String> {
+pub(crate) fn fresh_seed() -> Result<u64, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_err(|error| error.to_string())?;
     Ok(now.as_millis().try_into().unwrap_or(0))
@@ -153,7 +153,8 @@ const THEMES: [Theme; 15] = [
     Theme { name: "load", run: load::run, shared: Runs::Must, emulated: SLOW },
 ];
 
-fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
+/// Plays the themes that the options name.
+pub(crate) fn play(report: &mut Report, stage: &mut Stage, options: &Options) {
     for theme in &THEMES {
         let runs = if options.alone {
             theme.emulated

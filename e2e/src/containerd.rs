@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::container_runtime::ContainerRuntime;
 use crate::programs::{install_busybox, succeed};
 use cri::Cri;
 use packages::{ConfigVersion, Programs, write};
@@ -14,7 +15,8 @@ pub(crate) mod cri;
 mod messages;
 pub(crate) mod packages;
 
-const IMAGE: &str = "localhost/e2e:1";
+/// The image of all pods.
+pub(crate) const IMAGE: &str = "localhost/e2e:1";
 const IMAGE_SCRIPT: &str = include_str!("../scripts/image.sh");
 
 /// How long anything may take that a busy machine delays, emulated ones included.
@@ -50,14 +52,14 @@ impl Containerd {
         containerd.import_image()?;
         Ok((containerd, cri))
     }
+}
 
-    /// A second client, for concurrent requests.
-    pub(crate) fn connect(&self) -> Result<Cri, String> {
+impl ContainerRuntime for Containerd {
+    fn connect(&self) -> Result<Cri, String> {
         Cri::connect(&self.folder.join("containerd.sock"), &self.cgroup, IMAGE)
     }
 
-    /// Starts the daemon; the pods of the one before are still there.
-    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+    fn start_again(&mut self) -> Result<(), String> {
         let log = File::options()
             .create(true)
             .append(true)
@@ -81,13 +83,7 @@ impl Containerd {
         Ok(())
     }
 
-    /// Waits until it answers.
-    pub(crate) fn wait_for(&self, cri: &Cri) -> Result<(), String> {
-        eventually("containerd answers", || cri.is_ready())
-    }
-
-    /// Stops the daemon, not its pods.
-    pub(crate) fn stop(&mut self) {
+    fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
             // Its pods belong to shims, so nothing is lost.
             let _ = child.kill();
@@ -95,24 +91,27 @@ impl Containerd {
         }
     }
 
-    /// Where plugins connect to.
-    pub(crate) fn nri_socket(&self) -> PathBuf {
+    fn nri_socket(&self) -> PathBuf {
         self.folder.join("nri.sock")
     }
 
+    fn cgroup(&self) -> &str {
+        &self.cgroup
+    }
+
+    fn prefix(&self) -> &'static str {
+        ""
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("containerd.log")
+    }
+}
+
+impl Containerd {
     /// Where plugins are that it starts itself.
     pub(crate) fn plugins(&self) -> PathBuf {
         self.folder.join("plugins")
-    }
-
-    /// Its log.
-    pub(crate) fn log(&self) -> PathBuf {
-        self.folder.join("containerd.log")
-    }
-
-    /// The control group that everything is below.
-    pub(crate) fn cgroup(&self) -> &str {
-        &self.cgroup
     }
 
     /// The CPUs in the control group of a container.
@@ -158,13 +157,17 @@ pub(crate) fn make_image(folder: &Path) -> Result<PathBuf, String> {
 impl Drop for Containerd {
     fn drop(&mut self) {
         self.stop();
-        // Empty ones only, which is what removed pods leave behind.
-        let mounts = fs::read_dir("/sys/fs/cgroup");
-        for root in mounts.into_iter().flatten().flatten() {
-            remove_groups(&root.path().join(&self.cgroup[1..]));
-        }
-        remove_groups(&Path::new("/sys/fs/cgroup").join(&self.cgroup[1..]));
+        remove_empty_groups(&self.cgroup);
     }
+}
+
+/// Removes the control groups below one that are empty, which is what removed pods leave behind.
+pub(crate) fn remove_empty_groups(group: &str) {
+    let mounts = fs::read_dir("/sys/fs/cgroup");
+    for root in mounts.into_iter().flatten().flatten() {
+        remove_groups(&root.path().join(&group[1..]));
+    }
+    remove_groups(&Path::new("/sys/fs/cgroup").join(&group[1..]));
 }
 
 /// Removes control groups without processes, from the leaves to the root.

@@ -4,10 +4,12 @@ mod agent;
 mod api;
 mod browser;
 mod cluster;
+mod container_runtime;
 mod containerd;
 mod control_groups;
 mod control_plane;
 mod crashes;
+mod crio;
 mod devices;
 mod emulated;
 mod guest;
@@ -33,7 +35,7 @@ use std::process::ExitCode;
 use report::{Report, Runs};
 
 /// The suites in the order of `all`, which leaves out benchmarks and what takes too long for every change.
-const SUITES: [(&str, Kind); 16] = [
+const SUITES: [(&str, Kind); 17] = [
     ("host", Kind::Test),
     ("numa", Kind::Test),
     ("nri", Kind::Test),
@@ -48,6 +50,7 @@ const SUITES: [(&str, Kind); 16] = [
     ("peers", Kind::Long),
     ("install", Kind::Long),
     ("agent-soak", Kind::Long),
+    ("crio", Kind::Long),
     ("agent-bench", Kind::Bench),
     ("cluster-bench", Kind::Bench),
 ];
@@ -115,6 +118,7 @@ fn run_suites(report: &mut Report, suites: &[&str]) {
                 },
                 "node-long" => node::run(report),
                 "agent-soak" => agent::soak(report),
+                "crio" => crio::run(report),
                 "agent-bench" => agent::bench(report),
                 "helm" => helm::run(report),
                 "install" => install::run(report),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use pinfold_core::cpu_set::CpuSet;
 use probe::{LARGE, Probe};
 
+use crate::container_runtime::ContainerRuntime;
 use crate::containerd::cri::{Cri, Pod};
 use crate::containerd::packages::{self, Release};
 use crate::containerd::{Containerd, PATIENCE, eventually};

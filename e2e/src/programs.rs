@@ -144,6 +144,11 @@ pub(crate) fn install_networking() -> Result<(), String> {
     ])
 }
 
+/// Installs what watches CRI-O's containers and what fills its storage if they are not here yet.
+pub(crate) fn install_crio_tools() -> Result<(), String> {
+    install(&[("/usr/bin/conmon", "conmon"), ("/usr/bin/skopeo", "skopeo")])
+}
+
 /// Installs the program that tests alerting rules if it is not here yet.
 pub(crate) fn install_promtool() -> Result<(), String> {
     install(&[("/usr/bin/promtool", "prometheus")])

@@ -712,9 +712,15 @@ impl JournaledLedger {
         Some(self.journal.begin_compaction(snapshot))
     }
 
-    /// Replaces the journal by the compacted one. A failure loses no data and is recorded.
+    /// Replaces the journal by the compacted one. A failure loses no data and is recorded; after some the journal cannot be
+    /// written any more.
     pub fn finish_compaction(&mut self, written: Result<WrittenCompaction, JournalError>) {
         let finished = written.and_then(|new| self.journal.finish_compaction(new));
+        if let Err(error) = &finished
+            && self.is_broken()
+        {
+            self.write_error = Some(error.to_string());
+        }
         self.compaction_error = finished.err();
     }
 }

@@ -51,7 +51,7 @@ mod tests;
 pub use admission_counters::{AdmissionCounters, AlignmentKind};
 pub use koordinator::{BestEffort, Koordinator};
 pub use kubelet_pins::KubeletPins;
-pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox};
+pub use managed_container::{ManagedContainer, RuntimeResources, Sandbox, SandboxState};
 pub use pod_status::{NoPodStatus, PodStatus, PodStatusSource};
 pub use pod_warnings::{PodWarning, moves};
 pub use synchronize::SyncChange;

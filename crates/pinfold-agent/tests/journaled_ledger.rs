@@ -300,6 +300,51 @@ fn a_compaction_that_another_one_overtook_changes_nothing() {
 }
 
 #[test]
+fn after_a_compaction_whose_folder_cannot_be_synced_nothing_is_written() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("agent");
+    let limits = JournalLimits {
+        entries: 4,
+        ..JournalLimits::default()
+    };
+    let mut journaled = JournaledLedger::open(&path, rules(), limits).expect("a journal");
+    journaled.defer_compaction();
+    churn(&mut journaled, 3);
+    let compaction = journaled.begin_compaction().expect("it is too long");
+    let written = compaction.and_then(Compaction::write);
+    // Files in the folder can be renamed, but the folder itself cannot be opened.
+    set_permissions(&path, Permissions::from_mode(0o300)).expect("permissions");
+    let finished = std::thread::spawn(move || {
+        // Only of this thread: root may otherwise open everything.
+        let mut own = capabilities(None).expect("capabilities");
+        own.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, own).expect("fewer capabilities");
+        journaled.finish_compaction(written);
+        journaled
+    });
+    let mut journaled = finished.join().expect("finished");
+    set_permissions(&path, Permissions::from_mode(0o700)).expect("permissions");
+    let error = journaled
+        .compaction_error()
+        .expect("the folder")
+        .to_string();
+    assert!(error.contains("sync"), "{error}");
+    assert!(journaled.is_broken() && journaled.write_error().is_some());
+    let before = journaled.generation();
+    let changed = journaled.set_devices(&"a.b/c".into(), Some([].into()), Timestamp::UNIX_EPOCH);
+    assert!(matches!(changed, Err(JournaledLedgerError::Journal(_))));
+    assert_eq!(journaled.generation(), before);
+    drop(journaled);
+    let reopened = JournaledLedger::open(&path, rules(), limits).expect("a journal");
+    assert_eq!(reopened.generation(), before);
+}
+
+#[test]
 fn a_decision_does_not_extend_the_file_if_space_is_preallocated_in_between() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut journaled = journaled(folder.path(), rules());

@@ -149,7 +149,8 @@ impl Journal {
     /// Replaces the file by the new one, with the transactions that were written meanwhile.
     ///
     /// # Errors
-    /// If the new file cannot be completed; the old one is then unchanged.
+    /// If the new file cannot be completed; the old one is then unchanged. If the folder cannot be synced, the journal is
+    /// broken: after a power failure the old file could be back, without what is written from now on.
     pub fn finish_compaction(&mut self, new: WrittenCompaction) -> Result<(), JournalError> {
         let path = self.path();
         let replaced = self.replace_by(&path, new);
@@ -195,7 +196,10 @@ impl Journal {
         self.preallocation = Preallocation::up_to(self.length);
         self.compacted_length = self.length;
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        folder.map_err(|error| JournalError::file("sync", &self.folder, error))
+        folder.map_err(|error| {
+            self.broken = true;
+            JournalError::file("sync", &self.folder, error)
+        })
     }
 
     /// Whether `path` still names the open file.

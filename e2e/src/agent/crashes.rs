@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_journal::FILE;
@@ -15,7 +15,7 @@ use super::kernel::Groups;
 use super::options::Options;
 use super::oracle;
 use super::pods::{ContainerPlan, PodPlan};
-use super::process::{Agent, Setup};
+use super::process::{Agent, Setup, journal};
 use super::rules;
 use super::stage::Stage;
 use crate::containerd::cri::{Cri, FOREVER, Pod};
@@ -24,8 +24,10 @@ use crate::report::{Report, Stop, equal, say};
 
 /// Kills between two looks at everything.
 const BATCH: u32 = 25;
-/// The longest an agent lives in this story, in milliseconds: long enough to be connected and work, now and then.
+/// The longest that an agent lives in this story, in milliseconds: long enough to be connected and work, now and then.
 const LIFE: u64 = 350;
+/// How long an agent lives at most that is killed at its next journal write.
+const LONG_LIFE: Duration = Duration::from_secs(5);
 /// Pods at a time.
 const CROWD: usize = 4;
 
@@ -65,6 +67,38 @@ pub(crate) fn run(report: &mut Report, stage: &mut Stage, options: &Options) -> 
     Ok(())
 }
 
+/// When an agent is killed.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// After a time.
+    After(Duration),
+    /// As soon as it has written to its journal: the runtime has not got the answer yet, or just so.
+    AtWrite,
+}
+
+impl End {
+    fn random(chance: &mut Chance) -> Self {
+        match chance.below(2) {
+            0 => Self::After(Duration::from_millis(chance.below(LIFE))),
+            _ => Self::AtWrite,
+        }
+    }
+
+    fn wait(self, state: &Path) {
+        match self {
+            Self::After(life) => thread::sleep(life),
+            Self::AtWrite => {
+                let begin = Instant::now();
+                let written = || journal(state).unwrap_or_default().len();
+                let before = written();
+                while written() == before && begin.elapsed() < LONG_LIFE {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
+    }
+}
+
 /// Some kills while the crowd moves, and then a look at everything.
 fn batch(
     stage: &Stage,
@@ -74,12 +108,12 @@ fn batch(
     chance: &mut Chance,
     kills: u32,
 ) -> Result<(), String> {
-    let lives: Vec<u64> = (0..kills).map(|_| chance.below(LIFE)).collect();
+    let ends: Vec<End> = (0..kills).map(|_| End::random(chance)).collect();
     let killed = thread::scope(|scope| {
         let killer = scope.spawn(|| {
-            for life in lives {
+            for end in ends {
                 let mut agent = Agent::spawn(&stage.agent_program, setup, folder)?;
-                thread::sleep(Duration::from_millis(life));
+                end.wait(&setup.state);
                 agent.kill();
             }
             Ok::<_, String>(())
@@ -106,7 +140,12 @@ fn the_end(stage: &Stage, setup: &Setup, folder: &Path, crowd: &mut Crowd) -> Re
 }
 
 /// Waits until everything is as it should be.
-fn settled(agent: &Agent, setup: &Setup, groups: &Groups, crowd: &Crowd) -> Result<(), String> {
+pub(crate) fn settled(
+    agent: &Agent,
+    setup: &Setup,
+    groups: &Groups,
+    crowd: &Crowd,
+) -> Result<(), String> {
     let mut problem = String::new();
     eventually("everything is in place", || {
         match in_place(agent, setup, groups, crowd) {
@@ -180,6 +219,7 @@ fn set(list: &Value) -> Result<CpuSet, String> {
 pub(crate) struct Crowd {
     cri: Cri,
     root: String,
+    prefix: &'static str,
     pub(crate) here: Vec<Here>,
     made: u32,
     pub(crate) came: u32,
@@ -198,8 +238,9 @@ impl Crowd {
     /// No pod yet.
     pub(crate) fn new(stage: &Stage) -> Result<Self, String> {
         Ok(Self {
-            cri: stage.containerd.connect()?,
-            root: stage.containerd.cgroup().to_owned(),
+            cri: stage.runtime.connect()?,
+            root: stage.runtime.cgroup().to_owned(),
+            prefix: stage.runtime.prefix(),
             here: Vec::new(),
             made: 0,
             came: 0,
@@ -237,7 +278,7 @@ impl Crowd {
         match started {
             Ok(id) => {
                 self.came += 1;
-                let group = format!("{}/{id}", plan.group(&self.root)?);
+                let group = format!("{}/{}{id}", plan.group(&self.root)?, self.prefix);
                 self.here.push(Here { plan, pod, group });
                 Ok(())
             }

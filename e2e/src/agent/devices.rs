@@ -148,14 +148,14 @@ impl Story<'_> {
     }
 
     fn start(&mut self, plan: &PodPlan) -> Result<(String, String), String> {
-        let root = self.scene.stage.containerd.cgroup().to_owned();
+        let root = self.scene.stage.runtime.cgroup().to_owned();
         let cri = &self.scene.stage.cri;
         let sandbox = cri.run(plan.sandbox(&root, 0)?)?;
         let main = plan.containers.first().ok_or("no container")?;
         let id = cri.create_as(&sandbox, "main", 0, main.resources(), &FOREVER);
         let id = id.inspect_err(|_| drop(cri.remove(&sandbox)))?;
         cri.start_container(&id)?;
-        let group = format!("{}/{id}", plan.group(&root)?);
+        let group = self.scene.stage.runtime.group(&plan.group(&root)?, &id);
         self.running.push((plan.clone(), sandbox, id.clone()));
         Ok((group, id))
     }
@@ -190,8 +190,8 @@ impl Story<'_> {
     /// holds one; without the device it is admitted, on another NUMA node.
     fn beside(&mut self, node: &CpuSet) -> Result<(), String> {
         let (plan, _, id) = self.running.first().ok_or("no pod runs")?;
-        let root = self.scene.stage.containerd.cgroup();
-        let group = format!("{}/{id}", plan.group(root)?);
+        let root = self.scene.stage.runtime.cgroup();
+        let group = self.scene.stage.runtime.group(&plan.group(root)?, id);
         let seen = self.scene.stage.groups.look(&group)?.cpus;
         equal(
             &format!("{seen} is on the NUMA node of the device, {node}"),

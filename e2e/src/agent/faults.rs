@@ -100,7 +100,7 @@ fn runtime_restarts(stage: &mut Stage) -> Result<(), String> {
     with_scene(stage, |scene| {
         come(scene, "own", 1000)?;
         come(scene, "sharing", 200)?;
-        scene.stage.containerd.stop();
+        scene.stage.runtime.stop();
         let agent = &scene.agent;
         eventually("the agent misses its runtime", || {
             agent
@@ -117,8 +117,8 @@ fn runtime_restarts(stage: &mut Stage) -> Result<(), String> {
             scene.agent.probe("/healthz")?.0,
             200,
         )?;
-        scene.stage.containerd.start_again()?;
-        scene.stage.containerd.wait_for(&scene.stage.cri)?;
+        scene.stage.runtime.start_again()?;
+        scene.stage.runtime.wait_for(&scene.stage.cri)?;
         scene.agent.wait_until_connected()?;
         scene.check()?;
         come(scene, "later", 300)?;
@@ -128,7 +128,7 @@ fn runtime_restarts(stage: &mut Stage) -> Result<(), String> {
 }
 
 fn no_runtime(stage: &mut Stage) -> Result<(), String> {
-    stage.containerd.stop();
+    stage.runtime.stop();
     let folder = stage.fresh();
     let setup = stage.setup(&folder, &rules::kubelet("none", "container"));
     let outcome = Agent::spawn(&stage.agent_program, &setup, &folder).and_then(|mut agent| {
@@ -141,8 +141,8 @@ fn no_runtime(stage: &mut Stage) -> Result<(), String> {
         equal(&format!("a pod is let in: {said}"), code, 201)?;
         Ok(agent)
     });
-    stage.containerd.start_again()?;
-    stage.containerd.wait_for(&stage.cri)?;
+    stage.runtime.start_again()?;
+    stage.runtime.wait_for(&stage.cri)?;
     let mut agent = outcome?;
     agent.wait_until_connected()?;
     eventually("it is ready", || {

@@ -200,7 +200,7 @@ impl<'a> Node<'a> {
                 return Ok(false);
             }
         }
-        let root = self.stage.containerd.cgroup().to_owned();
+        let root = self.stage.runtime.cgroup().to_owned();
         let sandbox = match (self.stage.cri.run(plan.sandbox(&root, 0)?), expected) {
             (Ok(sandbox), true) => sandbox,
             (Err(problem), false) if problem.contains("Pinfold") => return Ok(false),
@@ -214,7 +214,7 @@ impl<'a> Node<'a> {
         let cri = &self.stage.cri;
         let id = cri.create_as(&sandbox, "main", 0, main.resources(), &FOREVER)?;
         cri.start_container(&id)?;
-        let group = format!("{}/{id}", plan.group(&root)?);
+        let group = self.stage.runtime.group(&plan.group(&root)?, &id);
         self.running.push((plan.clone(), sandbox, id, group));
         self.check()?;
         Ok(true)

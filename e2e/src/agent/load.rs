@@ -337,8 +337,8 @@ type Crew = (Vec<(Pod, Vec<String>)>, Result<(), String>);
 fn crew(stage: &Stage, pods: impl Iterator<Item = (u32, u32)>) -> Crew {
     let mut made = Vec::new();
     let outcome = (|| {
-        let cri = stage.containerd.connect()?;
-        let root = stage.containerd.cgroup();
+        let cri = stage.runtime.connect()?;
+        let root = stage.runtime.cgroup();
         for (number, count) in pods {
             let container = |one| ContainerPlan::between(&format!("c{one}"), (20, 0), (0, 0));
             let containers = (0..count).map(container).collect();
@@ -351,7 +351,7 @@ fn crew(stage: &Stage, pods: impl Iterator<Item = (u32, u32)>) -> Crew {
                 let id = cri.create_as(&pod, &container.name, 0, resources, &FOREVER)?;
                 cri.start_container(&id)?;
                 if let Some((_, groups)) = made.last_mut() {
-                    groups.push(format!("{parent}/{id}"));
+                    groups.push(stage.runtime.group(&parent, &id));
                 }
             }
         }
@@ -366,7 +366,7 @@ fn visitors(scene: &mut Scene<'_>, count: u32) -> Result<Latency, String> {
     for number in 0..count {
         let main = ContainerPlan::between("main", (20, 0), (0, 0));
         let plan = PodPlan::new(&format!("visitor-{number}"), vec![main]);
-        let root = scene.stage.containerd.cgroup();
+        let root = scene.stage.runtime.cgroup();
         let cri = &scene.stage.cri;
         let pod = cri.run(plan.sandbox(root, 0)?)?;
         let stayed = plan.containers.iter().try_for_each(|container| {

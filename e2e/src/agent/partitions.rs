@@ -81,7 +81,7 @@ fn play(scene: &mut Scene<'_>) -> Result<(), String> {
     eventually("all CPUs are shared again", || {
         effective(ROOT).is_ok_and(|now| now == before)
     })?;
-    let kubepods = format!("{ROOT}{}/kubepods", scene.stage.containerd.cgroup());
+    let kubepods = format!("{ROOT}{}/kubepods", scene.stage.runtime.cgroup());
     eventually("nothing is claimed", || {
         let claims = fs::read_to_string(format!("{kubepods}/cpuset.cpus.exclusive"));
         claims.is_ok_and(|claims| claims.trim().is_empty())

@@ -108,7 +108,7 @@ impl Scene<'_> {
         if known == Known::Beforehand && !self.asked_for(plan, &object)? {
             return Ok(false);
         }
-        let root = self.stage.containerd.cgroup().to_owned();
+        let root = self.stage.runtime.cgroup().to_owned();
         let sandbox = plan.sandbox(&root, 0)?;
         self.make_group(&sandbox)?;
         let pod = self.stage.cri.run(sandbox)?;
@@ -189,8 +189,8 @@ impl Scene<'_> {
             self.oracle.start(&resident, &name)?;
         }
         let last = self.running.last_mut().ok_or("there is no pod")?;
-        let parent = last.plan.group(self.stage.containerd.cgroup())?;
-        let group = format!("{parent}/{id}");
+        let parent = last.plan.group(self.stage.runtime.cgroup())?;
+        let group = self.stage.runtime.group(&parent, &id);
         last.containers.push(RunningContainer {
             id: id.clone(),
             name,

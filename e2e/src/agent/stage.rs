@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use super::kernel::Groups;
 use super::process::{Agent, Setup};
 use super::programs;
+use crate::container_runtime::ContainerRuntime;
 use crate::containerd::Containerd;
 use crate::containerd::cri::Cri;
 use crate::programs::{AGENT, PINFOLD};
 
 /// What all scenarios use.
 pub(crate) struct Stage {
-    pub(crate) containerd: Containerd,
+    pub(crate) runtime: Box<dyn ContainerRuntime>,
     pub(crate) cri: Cri,
     pub(crate) groups: Groups,
     /// `pinfold`, which asks an agent.
@@ -29,8 +30,23 @@ impl Stage {
     pub(crate) fn set(folder_of_programs: &Path, folder: &Path) -> Result<Self, String> {
         let (runtime, version) = programs::runtime(folder_of_programs)?;
         let (containerd, cri) = Containerd::start(runtime, version, folder)?;
-        Ok(Self {
-            containerd,
+        Ok(Self::with(
+            Box::new(containerd),
+            cri,
+            folder_of_programs,
+            folder,
+        ))
+    }
+
+    /// With a runtime that answers.
+    pub(crate) fn with(
+        runtime: Box<dyn ContainerRuntime>,
+        cri: Cri,
+        folder_of_programs: &Path,
+        folder: &Path,
+    ) -> Self {
+        Self {
+            runtime,
             cri,
             groups: Groups::find(),
             pinfold: folder_of_programs.join(PINFOLD),
@@ -38,7 +54,7 @@ impl Stage {
             programs: folder_of_programs.to_owned(),
             folder: folder.to_owned(),
             made: 0,
-        })
+        }
     }
 
     /// An unused folder.
@@ -54,7 +70,7 @@ impl Stage {
             dialect: "kubelet",
             rules: rules.to_owned(),
             state: folder.join("state"),
-            nri: self.containerd.nri_socket(),
+            nri: self.runtime.nri_socket(),
             machine: None,
             more: "cgroups: {checkInterval: 1s}".to_owned(),
         }

@@ -88,7 +88,7 @@ impl<'a> Taken<'a> {
 
     /// Starts a pod of one container in the runtime only, on these CPUs if any.
     fn pod(&mut self, plan: &PodPlan, cpus: Option<&CpuSet>) -> Result<(), String> {
-        let root = self.stage.containerd.cgroup().to_owned();
+        let root = self.stage.runtime.cgroup().to_owned();
         let pod = self.stage.cri.run(plan.sandbox(&root, 0)?)?;
         let container = plan.containers.first().ok_or("no container")?;
         let mut resources = container.resources();
@@ -103,7 +103,7 @@ impl<'a> Taken<'a> {
             .cri
             .create_as(&pod, &container.name, 0, resources, &FOREVER)?;
         self.stage.cri.start_container(&id)?;
-        let group = format!("{}/{id}", plan.group(&root)?);
+        let group = self.stage.runtime.group(&plan.group(&root)?, &id);
         self.running.last_mut().ok_or("no pod")?.group = group;
         Ok(())
     }

@@ -369,7 +369,7 @@ impl Actors<'_> {
     /// Runs a pod: all its containers in order, or only the first app container.
     fn start(&mut self, uid: &str, all: bool) -> Result<(), String> {
         let pod = self.pods.get(uid).cloned().unwrap_or_default();
-        let root = self.stage.containerd.cgroup();
+        let root = self.stage.runtime.cgroup();
         let parent = format!("{root}/kubepods/pod{uid}");
         let sandbox = self.stage.cri.run(PodConfig {
             metadata: Some(PodMetadata {
@@ -396,7 +396,7 @@ impl Actors<'_> {
             let cri = &self.stage.cri;
             let id = cri.create_as(&sandbox, &name, 0, Resources::default(), &FOREVER)?;
             cri.start_container(&id)?;
-            let group = format!("{parent}/{id}");
+            let group = self.stage.runtime.group(&parent, &id);
             if *list == "init_containers" && container["restartable"] != true {
                 self.looked.insert(id.clone());
                 let held = self.held.get(uid).and_then(|held| held.get(&name));

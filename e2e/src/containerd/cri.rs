@@ -8,15 +8,17 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
 use super::messages::{
-    ContainerConfig, ContainerFilter, ContainerList, ContainerMetadata, ContainerStatusAnswer,
-    CreateContainer, Exec, ExecOutput, Id, Image, LinuxContainer, ListContainers, NamespaceOption,
-    Nothing, PodList, PodSecurity, RunPod, StopContainer, UpdateResources,
+    ContainerConfig, ContainerFilter, ContainerList, ContainerMetadata, ContainerSecurity,
+    ContainerStatusAnswer, CreateContainer, Exec, ExecOutput, Id, Image, LinuxContainer,
+    ListContainers, NamespaceOption, Nothing, PodList, PodSecurity, RunPod, StopContainer,
+    UpdateResources,
 };
 
 pub(crate) use super::messages::{HugePages, LinuxPod, PodConfig, PodMetadata, Resources};
 
-/// The network namespace of the node: needs no network plugin.
-const NODE: i32 = 2;
+/// The network namespace of the node, which needs no network plugin, and a process namespace for every container, as the
+/// kubelet asks for.
+const NAMESPACES: NamespaceOption = NamespaceOption { network: 2, pid: 1 };
 
 /// A running container, as CRI lists it.
 const RUNNING: i32 = 1;
@@ -110,7 +112,7 @@ impl Cri {
     /// Runs a pod, on the node's network.
     pub(crate) fn run(&self, mut config: PodConfig) -> Result<Pod, String> {
         config.linux.get_or_insert_default().security = Some(PodSecurity {
-            namespaces: Some(NamespaceOption { network: NODE }),
+            namespaces: Some(NAMESPACES),
         });
         let request = RunPod {
             config: Some(config.clone()),
@@ -152,10 +154,14 @@ impl Cri {
                 metadata: Some(ContainerMetadata { name, attempt }),
                 image: Some(Image {
                     name: self.image.clone(),
+                    user_specified_image: self.image.clone(),
                 }),
                 command: command.iter().map(|&word| word.to_owned()).collect(),
                 linux: Some(LinuxContainer {
                     resources: Some(resources),
+                    security: Some(ContainerSecurity {
+                        namespaces: Some(NAMESPACES),
+                    }),
                 }),
             }),
             pod_config: Some(pod.config.clone()),
@@ -266,7 +272,7 @@ impl Cri {
     }
 
     /// Ends all containers of a pod.
-    fn stop_pod(&self, id: &str) -> Result<(), String> {
+    pub(crate) fn stop_pod(&self, id: &str) -> Result<(), String> {
         let request = Id { id: id.to_owned() };
         self.call::<_, Nothing>("StopPodSandbox", request)?;
         Ok(())

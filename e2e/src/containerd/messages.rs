@@ -21,6 +21,7 @@ messages! {
     }
     NamespaceOption {
         #[prost(int32, tag = "1")] network: i32,
+        #[prost(int32, tag = "2")] pid: i32,
     }
     PodSecurity {
         #[prost(message, optional, tag = "1")] namespaces: Option<NamespaceOption>,
@@ -41,13 +42,18 @@ messages! {
     }
     Image {
         #[prost(string, tag = "1")] name: String,
+        #[prost(string, tag = "18")] user_specified_image: String,
     }
     ContainerMetadata {
         #[prost(string, tag = "1")] name: String,
         #[prost(uint32, tag = "2")] attempt: u32,
     }
+    ContainerSecurity {
+        #[prost(message, optional, tag = "3")] namespaces: Option<NamespaceOption>,
+    }
     LinuxContainer {
         #[prost(message, optional, tag = "1")] resources: Option<Resources>,
+        #[prost(message, optional, tag = "2")] security: Option<ContainerSecurity>,
     }
     ContainerConfig {
         #[prost(message, optional, tag = "1")] metadata: Option<ContainerMetadata>,

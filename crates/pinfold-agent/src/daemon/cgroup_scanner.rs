@@ -25,7 +25,7 @@ use pinfold_kube::pod::PodObject;
 use super::service::now;
 use super::telemetry::NodeTelemetry;
 use crate::kubernetes::{CachedPod, PodCache};
-use crate::node::{ManagedContainer, ManagedNode, Sandbox, SyncChange, Update};
+use crate::node::{ManagedContainer, ManagedNode, Sandbox, SandboxState, SyncChange, Update};
 use crate::runtime::{Telemetry, kubelet_devices_of_new_pods, lock};
 
 /// Interval between scans.
@@ -143,7 +143,7 @@ fn running_pods(pods: &[CachedPod], cgroups: &[ContainerCgroup]) -> RunningPods 
                 .map(|parent| format!("/{parent}"))
                 .unwrap_or_default(),
             total: crate::node::RuntimeResources::default(),
-            ready: true,
+            state: SandboxState::Ready,
         };
         for cgroup in cgroups {
             // The cgroup of the pod's sandbox (pause) is not in the container statuses.

@@ -82,14 +82,18 @@ impl Enforcer {
     pub(super) fn run(&self, updates: &Receiver<Vec<Update>>) {
         while let Ok(first) = updates.recv() {
             let queued = first.into_iter().chain(updates.try_iter().flatten());
-            let mut containers: BTreeSet<String> = queued.map(|update| update.container).collect();
-            while !containers.is_empty() {
-                let newest = newest_updates(&lock(&self.node), containers);
-                self.send_updates(&newest);
-                // The answer to a request of the runtime may have overtaken what was sent just now.
-                containers = outdated(&lock(&self.node), &newest);
-            }
+            self.send_newest(queued.map(|update| update.container).collect());
             self.apply_partitions();
+        }
+    }
+
+    /// Sends the newest allowances of containers.
+    fn send_newest(&self, mut containers: BTreeSet<String>) {
+        while !containers.is_empty() {
+            let newest = newest_updates(&lock(&self.node), containers);
+            self.send_updates(&newest);
+            // The answer to a request of the runtime may have overtaken what was sent just now.
+            containers = outdated(&lock(&self.node), &newest);
         }
     }
 
@@ -230,7 +234,7 @@ impl Enforcer {
         last: &mut UpdateSeqs,
         kubelet: Option<CpuManagerState>,
     ) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.confine_all();
         let Some(writer) = &self.writer else {
             return;
@@ -253,6 +257,15 @@ impl Enforcer {
             last,
         };
         let scan = monitor.scan(writer, &runtime, &containers, &evidence, now);
+        drop(writing);
+        // A repair may have overwritten an allowance that changed meanwhile.
+        let repaired = scan.drifts.iter().map(|(drift, _)| Update {
+            container: drift.container.id.to_string(),
+            allowance: drift.expected.clone(),
+        });
+        let repaired: Vec<Update> = repaired.collect();
+        let overwritten = outdated(&lock(&self.node), &repaired);
+        self.send_newest(overwritten);
         self.report_systemd();
         self.report_unmet(&scan);
         *last = changes;
@@ -469,6 +482,24 @@ mod tests {
         )
     }
 
+    fn enforcer(
+        node: Arc<Mutex<ManagedNode>>,
+        writer: Option<CgroupWriter>,
+        events: Option<super::super::telemetry::NodeEvents>,
+    ) -> Enforcer {
+        let (changed, _) = std::sync::mpsc::sync_channel(1);
+        let metrics = Arc::new(crate::metrics::registry());
+        Enforcer {
+            node,
+            handle: None,
+            writer: writer.map(Arc::new),
+            config: Mutex::new(crate::AgentConfig::default().cgroups),
+            partitions: PartitionManager::new(crate::config::PartitionKind::None),
+            telemetry: Arc::new(NodeTelemetry::new(metrics, events, changed)),
+            writing: Mutex::default(),
+        }
+    }
+
     #[test]
     fn a_container_whose_repairs_are_overwritten_is_an_event_of_its_pod() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -481,17 +512,7 @@ mod tests {
             queue: queue.clone(),
             node: "worker-1".to_owned(),
         };
-        let (changed, _) = std::sync::mpsc::sync_channel(1);
-        let metrics = Arc::new(crate::metrics::registry());
-        let enforcer = Enforcer {
-            node: Arc::new(Mutex::new(node)),
-            handle: None,
-            writer: None,
-            config: Mutex::new(crate::AgentConfig::default().cgroups),
-            partitions: PartitionManager::new(crate::config::PartitionKind::None),
-            telemetry: Arc::new(NodeTelemetry::new(metrics, Some(events), changed)),
-            writing: Mutex::default(),
-        };
+        let enforcer = enforcer(Arc::new(Mutex::new(node)), None, Some(events));
         enforcer.warn_of_conflict(&RepairConflict {
             container: ContainerRef {
                 id: "id".into(),
@@ -534,5 +555,86 @@ mod tests {
         );
         let sent = newest_updates(&node, queued);
         assert_eq!(sent[0].allowance.cpus.to_string(), "0,2-3");
+    }
+
+    const SCOPE: &str = "/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope";
+
+    /// A systemd during whose first call another pod gets CPUs of the shared pool.
+    #[derive(Debug)]
+    struct AdmitsMeanwhile {
+        node: Arc<Mutex<ManagedNode>>,
+        admitted: std::sync::Once,
+    }
+
+    impl UnitManager for AdmitsMeanwhile {
+        fn set_properties(
+            &self,
+            _: &str,
+            _: &crate::systemd::UnitProperties,
+        ) -> Result<(), crate::systemd::SystemdError> {
+            self.admitted.call_once(|| admit(&self.node, "second"));
+            Ok(())
+        }
+    }
+
+    fn admit(node: &Mutex<ManagedNode>, uid: &str) {
+        let own = pod(uid, "{limits: {cpu: 1, memory: 1Mi}}");
+        let admitted = lock(node).admit(&own, &mut NoPreference, Timestamp::UNIX_EPOCH);
+        admitted.expect("admitted");
+    }
+
+    #[test]
+    fn an_allowance_that_changes_during_a_repair_is_written_after_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        put(
+            "proc/self/mountinfo",
+            "2 0 0:2 / /cpu rw - cgroup cgroup rw,cpu\n3 0 0:3 / /cg rw - cgroup2 cgroup2 rw\n",
+        );
+        put("cg/cgroup.controllers", "cpuset\n");
+        let slice = "/kubepods.slice/kubepods-pod1.slice";
+        for group in ["/kubepods.slice", slice, SCOPE] {
+            for name in ["cpus", "cpus.effective", "mems", "mems.effective"] {
+                put(&format!("cg{group}/cpuset.{name}"), "0-3\n");
+            }
+            put(&format!("cpu{group}/cpu.cfs_quota_us"), "-1\n");
+            put(&format!("cpu{group}/cpu.cfs_period_us"), "100000\n");
+        }
+        let now = Timestamp::UNIX_EPOCH;
+        let mut node = node(&folder.path().join("state"));
+        let shared = node.admit(&pod("shared", "{}"), &mut NoPreference, now);
+        shared.expect("admitted");
+        let held = node.hold(SCOPE, &"shared".into(), &"main".into(), now);
+        held.expect("journaled");
+        let node = Arc::new(Mutex::new(node));
+        admit(&node, "first");
+        let systemd = AdmitsMeanwhile {
+            node: node.clone(),
+            admitted: std::sync::Once::new(),
+        };
+        let hierarchy = Hierarchy::find(folder.path()).expect("cgroup file systems");
+        let writer = CgroupWriter::new(hierarchy, Some(Arc::new(systemd)));
+        let enforcer = enforcer(node.clone(), Some(writer), None);
+        let seq = lock(&node)
+            .container(SCOPE)
+            .map(ManagedContainer::update_seq);
+        let mut last = UpdateSeqs::from([(SCOPE.into(), seq.expect("held"))]);
+        let mut monitor = drift_monitor(&enforcer.config());
+        enforcer.repair_drift(&mut monitor, &mut last, None);
+        let written = std::fs::read_to_string(folder.path().join(format!("cg{SCOPE}/cpuset.cpus")));
+        let newest = lock(&node).container(SCOPE).cloned();
+        let newest = newest.and_then(|one| one.sent_allowance().cloned());
+        let newest = newest.expect("pinned").cpus.to_string();
+        assert_eq!(lock(&node).journaled().ledger().admitted_pods().len(), 3);
+        assert_eq!(written.expect("a file").trim(), newest);
+        // The played kernel applies nothing, which is reported.
+        let problems = enforcer.telemetry.problems();
+        let unmet = "container main of pod shared: CPUs 0-3 instead of ";
+        let is_reported = problems.iter().any(|problem| problem.starts_with(unmet));
+        assert!(is_reported, "{problems:?}");
     }
 }

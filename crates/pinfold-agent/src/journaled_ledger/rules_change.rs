@@ -18,7 +18,7 @@ use pinfold_core::name::{DeviceId, PodUid, ResourceName};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::Pod;
 use pinfold_core::policy::TopologyPolicy;
-use pinfold_core::settings::Settings;
+use pinfold_core::settings::{CpuManagerPolicy, MemoryManagerPolicy, Settings};
 use pinfold_journal::{JournalPodRecord, PodOrigin};
 use pinfold_kube::koordinator::keys;
 use pinfold_render::explain;
@@ -233,8 +233,12 @@ impl<'a> Plan<'a> {
             _ => Arc::new(Rules::new(rules.machine().clone(), relaxed)?),
         };
         let (before, after) = (old.rules().settings(), rules.settings());
-        let manages_more = before.cpu_policy != after.cpu_policy
-            || before.memory_policy != after.memory_policy
+        let turns_on_cpus =
+            before.cpu_policy != after.cpu_policy && after.cpu_policy != CpuManagerPolicy::None;
+        let turns_on_memory = before.memory_policy != after.memory_policy
+            && after.memory_policy != MemoryManagerPolicy::None;
+        let manages_more = turns_on_cpus
+            || turns_on_memory
             || before.pod_level_resources != after.pod_level_resources
             || before.fidelity != after.fidelity;
         Ok(Self {
@@ -273,13 +277,25 @@ impl<'a> Plan<'a> {
         }
         let own = self.new.exclusive_cpus(&pod.uid);
         let rules = self.new.rules().clone();
-        if !self.manages_more && !own.is_empty() {
-            let again = trial.clone().admit_with_cpus(pod, &own, &mut NoPreference);
-            if again.is_ok() {
-                return unchanged;
+        if !own.is_empty() {
+            let mut there = trial.clone();
+            match admit_with_devices(&mut there, pod, &keeps, Some(&own)) {
+                Ok(_) if !self.manages_more => return unchanged,
+                // Only what the new rules manage as well is added.
+                Ok(to) if same_cpus(&keeps, &to) && same_devices(&keeps, &to) => {
+                    self.new = there;
+                    return match same(&has, &to) {
+                        true => PodOutcome::Unchanged,
+                        false => PodOutcome::Moved {
+                            to,
+                            needs_restart: false,
+                        },
+                    };
+                }
+                Ok(_) | Err(_) => {}
             }
         }
-        match admit_with_devices(&mut trial, pod, &keeps) {
+        match admit_with_devices(&mut trial, pod, &keeps, None) {
             Err(reason) => PodOutcome::Unaligned {
                 reason,
                 to: keeps,
@@ -309,7 +325,7 @@ impl<'a> Plan<'a> {
         if self.is_granted(&pod.uid) {
             return self.grant_rest(pod);
         }
-        let reason = match admit_with_devices(&mut self.new, pod, &has) {
+        let reason = match admit_with_devices(&mut self.new, pod, &has, None) {
             Ok(to) => {
                 let needs_restart = !same_devices(&has, &to);
                 return PodOutcome::Moved { to, needs_restart };
@@ -382,11 +398,13 @@ fn set_status_cpus(record: &mut JournalPodRecord, cpus: &CpuSet) {
     }
 }
 
-/// Admits a pod with the devices of `has` and no others: a container cannot get other devices while it runs.
+/// Admits a pod with the devices of `has` and no others: a container cannot get other devices while it runs. With `cpus` it
+/// gets exactly these.
 fn admit_with_devices(
     ledger: &mut Ledger,
     pod: &Arc<Pod>,
     has: &Assignment,
+    cpus: Option<&CpuSet>,
 ) -> Result<Assignment, String> {
     let mut held: BTreeMap<ResourceName, BTreeSet<DeviceId>> = BTreeMap::new();
     for container in &has.containers {
@@ -397,7 +415,7 @@ fn admit_with_devices(
         }
     }
     if held.is_empty() {
-        return admit(ledger, pod);
+        return admit(ledger, pod, cpus);
     }
     let mut trial = ledger.clone();
     let mut offered = Vec::new();
@@ -408,7 +426,7 @@ fn admit_with_devices(
         trial.set_devices(resource.clone(), Some(only));
         offered.push((resource, all));
     }
-    let assignment = admit(&mut trial, pod)?;
+    let assignment = admit(&mut trial, pod, cpus)?;
     for (resource, all) in offered {
         trial.set_devices(resource, all);
     }
@@ -416,9 +434,16 @@ fn admit_with_devices(
     Ok(assignment)
 }
 
-fn admit(ledger: &mut Ledger, pod: &Arc<Pod>) -> Result<Assignment, String> {
-    let admission = ledger.admit(pod, &mut NoPreference);
-    let decision = admission.map_err(|error| error.to_string())?.decision;
+fn admit(ledger: &mut Ledger, pod: &Arc<Pod>, cpus: Option<&CpuSet>) -> Result<Assignment, String> {
+    let admission = match cpus {
+        Some(cpus) => ledger
+            .admit_with_cpus(pod, cpus, &mut NoPreference)
+            .map_err(|error| error.to_string()),
+        None => ledger
+            .admit(pod, &mut NoPreference)
+            .map_err(|error| error.to_string()),
+    };
+    let decision = admission?.decision;
     match &decision.result {
         AdmissionResult::Admitted(assignment) => Ok(assignment.clone()),
         AdmissionResult::Rejected(_) => Err(explain::one_line(&decision)),
@@ -436,7 +461,7 @@ fn admit_unaligned(
         Ledger::from_journal(rules.clone(), state.clone()).map_err(|finding| finding.to_string())
     };
     let mut other = resume(relaxed, ledger.state())?;
-    let assignment = admit_with_devices(&mut other, pod, has)?;
+    let assignment = admit_with_devices(&mut other, pod, has, None)?;
     *ledger = resume(ledger.rules(), other.state())?;
     Ok(assignment)
 }
@@ -470,6 +495,15 @@ pub(super) fn same(one: &Assignment, other: &Assignment) -> bool {
             .collect()
     };
     held(one) == held(other)
+}
+
+fn same_cpus(one: &Assignment, other: &Assignment) -> bool {
+    let cpus = |all: &Assignment| -> Vec<_> {
+        let all = all.containers.iter();
+        all.map(|one| (one.name.clone(), one.cpus.clone()))
+            .collect()
+    };
+    cpus(one) == cpus(other)
 }
 
 fn same_devices(one: &Assignment, other: &Assignment) -> bool {

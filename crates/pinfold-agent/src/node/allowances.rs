@@ -99,13 +99,14 @@ impl ManagedNode {
         container: &ManagedContainer,
         pools: Option<&Pools>,
     ) -> Option<Allowance> {
-        if self.observe_only {
+        if self.observe_only || self.is_kubelet_pinned(container) {
             return None;
         }
         match (&self.rulebook, pools) {
             (Rulebook::Koordinator(koordinator), Some(pools)) => {
                 let ledger = self.journaled.ledger();
-                let (allowed, mems) = koordinator.allowed(&container.resident, pools, ledger);
+                let (pod, name) = (&container.resident, &container.name);
+                let (allowed, mems) = koordinator.allowed(pod, name, pools, ledger);
                 let (cpus, quota) = match allowed {
                     AllowedCpus::Own(cpus) => (cpus, Quota::Unlimited),
                     AllowedCpus::Shared(cpus) => (self.or_fallback(cpus), Quota::AsSpecified),
@@ -137,9 +138,6 @@ impl ManagedNode {
 
     /// Exclusive CPUs and memory nodes, or the shared pool; `None` where the kubelet's managers would set nothing.
     fn allowance_by_kubelet(&self, container: &ManagedContainer) -> Option<Allowance> {
-        if self.is_kubelet_pinned(container) {
-            return None;
-        }
         let state = self.journaled.ledger().state();
         let exclusive = state
             .cpus()

@@ -4,7 +4,7 @@
 //! annotations in the journal's record.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use pinfold_cluster::koordinator::amounts::{Amounts, MILLI, NodeAmounts};
 use pinfold_cluster::koordinator::cpu_topology::KoordinatorTopology;
@@ -19,7 +19,7 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::ledger::{Ledger, Rules};
 use pinfold_core::machine::NumaNode;
-use pinfold_core::name::PodUid;
+use pinfold_core::name::{ContainerName, PodUid};
 use pinfold_core::node_set::NodeSet;
 use pinfold_core::pod::{Pod, ResourceList};
 use pinfold_core::qos::QosClass;
@@ -71,6 +71,8 @@ pub struct Koordinator {
 /// The facts about a pod that decide which CPUs its containers may use.
 #[derive(Debug)]
 struct KoordinatorPod {
+    /// The spec from which the facts were read.
+    spec: Weak<Pod>,
     origin: PodOrigin,
     qos: Option<KoordinatorQos>,
     kube_qos: QosClass,
@@ -135,12 +137,13 @@ impl Koordinator {
         changed
     }
 
-    /// Adds pods that are new in the ledger, and drops those that were released.
+    /// Adds pods that are new in the ledger, also under the UID of one before, and drops those that were released.
     pub(super) fn refresh_pods(&mut self, journaled: &JournaledLedger) {
         let residents = journaled.ledger().state().admitted_pods();
         self.pods.retain(|pod, _| residents.contains_key(pod));
         for (uid, resident) in residents {
-            if self.pods.contains_key(uid) {
+            let known = self.pods.get(uid);
+            if known.is_some_and(|known| known.spec.as_ptr() == Arc::as_ptr(&resident.pod)) {
                 continue;
             }
             let record = journaled.records().get(uid).cloned().unwrap_or_default();
@@ -169,17 +172,21 @@ impl Koordinator {
         Pools::of(&self.topology, &holders)
     }
 
-    /// The CPUs that the containers of a pod may use, and the NUMA nodes of its memory.
+    /// The CPUs that a container of a pod may use, and the NUMA nodes of its memory.
     pub(super) fn allowed(
         &self,
         pod: &PodUid,
+        container: &ContainerName,
         pools: &Pools,
         ledger: &Ledger,
     ) -> (AllowedCpus, NodeSet) {
         let unknown = KoordinatorPod::unknown();
         let terms = self.pods.get(pod).map_or(&unknown, |terms| &**terms);
         if terms.origin == PodOrigin::Kubelet {
-            return (AllowedCpus::Untouched, NodeSet::EMPTY);
+            let own = ledger.state().cpus().container(pod, container);
+            let shared = || AllowedCpus::Shared(pools::union(&pools.shared));
+            let allowed = own.cloned().map_or_else(shared, AllowedCpus::Own);
+            return (allowed, NodeSet::EMPTY);
         }
         let allowed = pools.allowed_cpus(
             &ContainerTerms {
@@ -308,6 +315,7 @@ impl KoordinatorPod {
         let status = ResourceStatus::read(&object, fidelity).map(|read| read.value);
         let status = status.ok().flatten();
         Self {
+            spec: Arc::downgrade(pod),
             origin: record.origin,
             qos: demand.qos,
             kube_qos: QosClass::of(pod),
@@ -319,6 +327,7 @@ impl KoordinatorPod {
     /// The defaults for a pod that is not in the ledger.
     fn unknown() -> Self {
         Self {
+            spec: Weak::new(),
             origin: PodOrigin::Runtime,
             qos: None,
             kube_qos: QosClass::Burstable,

@@ -10,7 +10,7 @@ use pinfold_core::pod::{Container, Pod, ResourceList};
 use pinfold_journal::{PodOrigin, Timestamp};
 use pinfold_kube::pod::PodIdentity;
 
-use super::managed_container::{ManagedContainer, RuntimeResources, Sandbox};
+use super::managed_container::{ManagedContainer, RuntimeResources, Sandbox, SandboxState};
 use super::pod_end::identity;
 use super::{ManagedNode, SyncChange, pod_record};
 use crate::journaled_ledger::JournaledLedgerError;
@@ -196,7 +196,7 @@ impl ManagedNode {
                 annotations: meta.annotations,
                 cgroup_parent: String::new(),
                 total: RuntimeResources::default(),
-                ready: false,
+                state: SandboxState::NotReady,
             };
             self.keep_kubelet_cpus(&sandbox, now, changes);
             // It has no sandbox to wait for; the next check tries again.

@@ -32,8 +32,19 @@ pub struct Sandbox {
     pub cgroup_parent: String,
     /// Total resources of all its containers, if the kubelet passes them to the runtime.
     pub total: RuntimeResources,
-    /// Whether the sandbox runs. Runtimes also list stopped ones, until the kubelet removes them.
-    pub ready: bool,
+    /// Whether the sandbox runs.
+    pub state: SandboxState,
+}
+
+/// Whether a sandbox runs. Runtimes also list stopped ones, until the kubelet removes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SandboxState {
+    /// It runs.
+    Ready,
+    /// It was stopped.
+    NotReady,
+    /// The runtime's list does not say.
+    Unknown,
 }
 
 impl Sandbox {

@@ -6,6 +6,7 @@
 use pinfold_core::name::PodUid;
 use pinfold_kube::pod::PodIdentity;
 
+use super::managed_container::{Sandbox, SandboxState};
 use super::pod_status::PodStatus;
 use super::{ManagedNode, PodOrigin, Update, standalone_uid};
 use crate::journaled_ledger::JournaledLedgerError;
@@ -50,7 +51,7 @@ impl ManagedNode {
     }
 
     /// Removes a sandbox and its containers from memory.
-    fn forget_sandbox(&mut self, id: &str) -> Option<super::Sandbox> {
+    fn forget_sandbox(&mut self, id: &str) -> Option<Sandbox> {
         self.shared_sandboxes.remove(id);
         self.awaiting_specs.remove(id);
         self.containers
@@ -97,7 +98,11 @@ impl ManagedNode {
             }
             match self.pod_status.status(&pod) {
                 PodStatus::Terminated => true,
-                PodStatus::Absent => !self.has_sandbox_of(&pod.uid),
+                PodStatus::Absent => {
+                    let is_ready = |sandbox: &Sandbox| sandbox.state == SandboxState::Ready;
+                    let mut of_pod = self.sandboxes.values().filter(|one| one.uid == pod.uid);
+                    !of_pod.any(is_ready)
+                }
                 PodStatus::Unknown | PodStatus::NotListed | PodStatus::Active => false,
             }
         });

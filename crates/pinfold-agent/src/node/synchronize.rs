@@ -10,7 +10,7 @@ use pinfold_core::name::PodUid;
 use pinfold_devices::align::AlignedPod;
 use pinfold_kube::pod::PodObject;
 
-use super::managed_container::{ManagedContainer, Sandbox};
+use super::managed_container::{ManagedContainer, Sandbox, SandboxState};
 use super::pod_end::identity;
 use super::{
     AdmitError, DevicePreference, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update,
@@ -165,12 +165,23 @@ impl ManagedNode {
         let rejected_before = std::mem::take(&mut self.shared_sandboxes);
         let runs = |sandbox: &Sandbox| {
             let of_sandbox = |one: &ManagedContainer| one.sandbox == sandbox.id;
-            sandbox.ready || containers.iter().any(of_sandbox)
+            let has_container = || containers.iter().any(of_sandbox);
+            match sandbox.state {
+                SandboxState::Ready => true,
+                SandboxState::NotReady => has_container(),
+                // A pod that holds nothing yet is admitted when the runtime creates a container for it.
+                SandboxState::Unknown => {
+                    let uid = &sandbox.uid;
+                    self.has_pod(uid) || self.has_standalone_containers(uid) || has_container()
+                }
+            }
         };
         let running = pods.into_iter().filter(|(sandbox, _)| runs(sandbox));
+        let running: Vec<_> = running.collect();
         // Pods that the kubelet pinned come first, so that no other pod is assigned their CPUs.
-        let (pinned, others): (Vec<_>, Vec<_>) =
-            running.partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
+        let (pinned, others): (Vec<_>, Vec<_>) = running
+            .into_iter()
+            .partition(|(sandbox, _)| self.pins.pods.contains_key(&sandbox.uid));
         let uids = pinned.iter().map(|(sandbox, _)| sandbox.uid.clone());
         let uids: BTreeSet<PodUid> = uids.collect();
         self.keep_kubelet_cpus_without_sandbox(&uids, now, &mut changes);
@@ -203,8 +214,9 @@ impl ManagedNode {
         changes: &mut Vec<SyncChange>,
     ) {
         self.pending_releases.clear();
-        let ready = pods.iter().filter(|(sandbox, _)| sandbox.ready);
-        let mut alive: BTreeSet<PodUid> = ready.map(|(pod, _)| pod.uid.clone()).collect();
+        let may_run = |sandbox: &Sandbox| sandbox.state != SandboxState::NotReady;
+        let running = pods.iter().filter(|(sandbox, _)| may_run(sandbox));
+        let mut alive: BTreeSet<PodUid> = running.map(|(pod, _)| pod.uid.clone()).collect();
         alive.extend(containers.iter().map(|container| container.pod.clone()));
         let records = self.journaled.records();
         let is_declared = |pod: &PodUid| {

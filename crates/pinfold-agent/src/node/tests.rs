@@ -179,7 +179,7 @@ fn sandbox(uid: &str, pod: &PodObject) -> Sandbox {
         annotations: pod.meta.annotations.clone(),
         cgroup_parent: "/kubepods/poduid".to_owned(),
         total: RuntimeResources::default(),
-        ready: true,
+        state: SandboxState::Ready,
     }
 }
 
@@ -784,6 +784,49 @@ fn a_pod_whose_spec_arrives_late_is_in_the_ledger_under_its_own_uid_with_the_sam
     );
     scene.restart(UnknownContainers::Adopt);
     assert!(scene.node.has_pod(&"p".into()));
+}
+
+/// An API server whose pods are not listed yet.
+#[derive(Debug)]
+struct NotListed;
+
+impl PodStatusSource for NotListed {
+    fn status(&self, _: &pinfold_kube::pod::PodIdentity) -> PodStatus {
+        PodStatus::NotListed
+    }
+
+    fn spec(&self, _: &pinfold_kube::pod::PodIdentity) -> Option<Arc<PodObject>> {
+        None
+    }
+}
+
+#[test]
+fn a_running_pod_waits_for_the_list_of_pods_and_is_not_admitted_container_by_container() {
+    let mut scene = Scene::kubelet();
+    scene.node = scene.node.with_pod_status(Arc::new(NotListed));
+    let pod = pod_spec("p", &cpus(2));
+    let sandbox = sandbox("p", &pod);
+    let mut container = ManagedContainer::new("p-main".to_owned(), &sandbox, "main".into());
+    container.resources = RuntimeResources {
+        cpu_shares: Some(2048),
+        memory_limit: Some(10 << 20),
+        ..RuntimeResources::default()
+    };
+    let synchronized = scene.node.synchronize(
+        vec![(sandbox, None)],
+        vec![container],
+        &mut NoPreference,
+        NOW,
+    );
+    assert_eq!(synchronized.1, []);
+    assert!(scene.node.journaled().ledger().admitted_pods().is_empty());
+    scene.node = scene
+        .node
+        .with_pod_status(Arc::new(Pods(vec![Arc::new(pod)])));
+    let updates = scene.node.release_pending(NOW).expect("journaled");
+    assert_eq!(updates.map(|updates| updates.len()), Some(1));
+    assert!(scene.node.has_pod(&"p".into()));
+    assert_eq!(scene.sent_cpus("p-main"), "1,9");
 }
 
 #[test]

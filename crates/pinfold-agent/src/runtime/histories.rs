@@ -32,6 +32,8 @@ struct Setup {
     api_server: bool,
     /// Whether the kubelet's static CPU manager pins containers until the agent takes the node over.
     takeover: bool,
+    /// Whether pods are admitted by Koordinator's rules instead of the kubelet's.
+    koordinator: bool,
 }
 
 /// What a runtime lists when a plugin connects.
@@ -39,7 +41,7 @@ struct Setup {
 enum Runtime {
     /// Lists sandboxes that are not ready, with pid 0; blocks requests while a plugin connects.
     Containerd,
-    /// Lists sandboxes that are not ready, pid 0 for all of them, and no container that is being created.
+    /// Lists sandboxes that are not ready like others, with pid 0 for all of them, and no container that is being created.
     CriO,
 }
 
@@ -142,7 +144,7 @@ fn random_step(random: &mut Random) -> Step {
         84..90 => Step::StartAgent,
         90 => Step::RestartRuntime,
         91..93 => Step::Offline(random.below(4)),
-        93..95 => Step::Rules(random.below(5)),
+        93..95 => Step::Rules(random.below(rules::CONFIGURATIONS)),
         95 => Step::Disk(true),
         96 => Step::Disk(false),
         97 => Step::KillWhileWriting,
@@ -163,6 +165,7 @@ fn random_history(seed: u64) -> (Setup, Vec<Step>) {
         },
         api_server: random.below(3) > 0,
         takeover: random.below(4) == 0,
+        koordinator: random.below(3) == 0,
     };
     let mut steps: Vec<Step> = (0..STEPS).map(|_| random_step(&mut random)).collect();
     if setup.takeover {

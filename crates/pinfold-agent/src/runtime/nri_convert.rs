@@ -1,10 +1,12 @@
 //! Converts between NRI messages and the types of the node.
 
+use std::path::Path;
+
 use nri::api::{Container, ContainerUpdate, LinuxResources, PodSandbox};
 
 use super::Subject;
 use crate::allowance::{Allowance, Quota};
-use crate::node::{ManagedContainer, RuntimeResources, Sandbox, Update};
+use crate::node::{ManagedContainer, RuntimeResources, Sandbox, SandboxState, Update};
 
 /// CFS quota without a limit.
 const NO_QUOTA: i64 = -1;
@@ -66,19 +68,42 @@ pub(super) fn sandbox(pod: &PodSandbox) -> Sandbox {
             .as_ref()
             .map(runtime_resources)
             .unwrap_or_default(),
-        ready: true,
+        state: SandboxState::Ready,
     }
 }
 
 /// A sandbox in the list of a runtime, which has stopped ones too. containerd sends a pid only for those that run. CRI-O
-/// may run pods without a pause process, so their pid is always 0, but it removes the namespaces of stopped ones.
+/// may run pods without a pause process, so that their pid is always 0.
 pub(super) fn listed_sandbox(pod: &PodSandbox, runtime_sends_pids: bool) -> Sandbox {
-    let linux = pod.linux.as_ref();
-    let has_namespaces = linux.is_some_and(|linux| !linux.namespaces.is_empty());
+    let state = match () {
+        () if pod.pid > 0 => SandboxState::Ready,
+        () if runtime_sends_pids => SandboxState::NotReady,
+        () => state_by_namespaces(pod),
+    };
     Sandbox {
-        ready: pod.pid > 0 || (has_namespaces && !runtime_sends_pids),
+        state,
         ..sandbox(pod)
     }
+}
+
+/// Whether a sandbox of CRI-O runs: its list has the namespaces of stopped sandboxes too, but it removes their files. An agent
+/// in a pod may not see these.
+fn state_by_namespaces(pod: &PodSandbox) -> SandboxState {
+    let namespaces = pod.linux.iter().flat_map(|linux| &linux.namespaces);
+    let mut state = SandboxState::NotReady;
+    for namespace in namespaces {
+        let file = Path::new(&namespace.path);
+        let is_visible = !file.starts_with("/proc")
+            && file.is_absolute()
+            && file.parent().is_some_and(Path::is_dir);
+        match (is_visible, state) {
+            (true, _) if !file.exists() => return SandboxState::NotReady,
+            (true, _) => state = SandboxState::Ready,
+            (false, SandboxState::NotReady) => state = SandboxState::Unknown,
+            (false, _) => {}
+        }
+    }
+    state
 }
 
 /// The container of an NRI message.
@@ -110,5 +135,49 @@ pub(super) fn runtime_resources(resources: &LinuxResources) -> RuntimeResources 
             .collect(),
         cpus: cpu.cpus,
         mems: cpu.mems,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nri::api::{LinuxNamespace, LinuxPodSandbox};
+
+    use super::*;
+
+    #[test]
+    fn a_sandbox_of_cri_o_runs_if_the_files_of_its_namespaces_are_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(file("there"), "").expect("a file");
+        let state = |paths: &[String]| {
+            let namespaces = paths.iter().map(|path| LinuxNamespace {
+                path: path.clone(),
+                ..LinuxNamespace::default()
+            });
+            let pod = PodSandbox {
+                linux: Some(LinuxPodSandbox {
+                    namespaces: namespaces.collect(),
+                    ..LinuxPodSandbox::default()
+                }),
+                ..PodSandbox::default()
+            };
+            listed_sandbox(&pod, false).state
+        };
+        let (there, gone) = (file("there"), file("gone"));
+        let (hidden, of_host) = (file("hidden/uts"), "/proc/1/ns/net".to_owned());
+        let new = String::new();
+        for (paths, expected) in [
+            (vec![], SandboxState::NotReady),
+            (vec![new.clone(), of_host.clone()], SandboxState::Unknown),
+            (vec![hidden.clone()], SandboxState::Unknown),
+            (
+                vec![of_host.clone(), there.clone(), new],
+                SandboxState::Ready,
+            ),
+            (vec![hidden, there.clone()], SandboxState::Ready),
+            (vec![there, of_host, gone], SandboxState::NotReady),
+        ] {
+            assert_eq!(state(&paths), expected, "{paths:?}");
+        }
     }
 }

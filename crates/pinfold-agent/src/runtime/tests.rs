@@ -364,6 +364,11 @@ fn without_pinning_a_full_disk_rejects_nothing() {
         .runtime
         .create_container(&sandbox_of("b-4"), &container_of("b-4"));
     created.expect("not rejected");
+    // Nor one that is decided without its pod's spec.
+    let (pod, container) = (sandbox_of("x"), container_of("x"));
+    stage.runtime.run_pod_sandbox(&pod).expect("not rejected");
+    let created = stage.runtime.create_container(&pod, &container);
+    created.expect("not rejected");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! One call over a D-Bus bus: connects, authenticates as this process's user, calls, and waits for the answer.
 
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::wire::{self, BusError, Call, FIXED_BYTES, MessageKind};
 
@@ -21,9 +24,10 @@ pub(super) fn call(
     call: &Call<'_>,
     timeout: Duration,
 ) -> io::Result<Result<(), BusError>> {
+    let deadline = Instant::now() + timeout;
     let mut connection = Connection {
-        stream: UnixStream::connect(socket)?,
-        deadline: Instant::now() + timeout,
+        stream: connect(socket, deadline)?,
+        deadline,
     };
     connection.authenticate()?;
     connection.write(&Call::Hello.encode(1))?;
@@ -32,6 +36,20 @@ pub(super) fn call(
     }
     connection.write(&call.encode(2))?;
     connection.answer(2)
+}
+
+/// Connects to a Unix socket. If too many clients wait there already, connecting waits as sending does.
+fn connect(path: &Path, deadline: Instant) -> io::Result<UnixStream> {
+    let address = SockAddr::unix(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    loop {
+        socket.set_write_timeout(Some(time_until(deadline)?))?;
+        match socket.connect(&address) {
+            Ok(()) => return Ok(OwnedFd::from(socket).into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(in_time(error)),
+        }
+    }
 }
 
 struct Connection {
@@ -106,11 +124,15 @@ impl Connection {
     }
 
     fn time_left(&self) -> io::Result<Duration> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        match left.is_zero() {
-            true => Err(timed_out()),
-            false => Ok(left),
-        }
+        time_until(self.deadline)
+    }
+}
+
+fn time_until(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(timed_out()),
+        false => Ok(left),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::daemon::service::tests::service;
 use crate::journaled_ledger::JournaledLedger;
 use crate::node::{
     Koordinator, KubeletPins, ManagedContainer, ManagedNode, Rulebook, RuntimeResources, Sandbox,
-    UnknownContainers,
+    SandboxState, UnknownContainers,
 };
 
 /// Two NUMA nodes with four cores of two threads each: 0-3,8-11 and 4-7,12-15.
@@ -142,7 +142,7 @@ fn add(node: &mut ManagedNode, uid: &str, labels: &str, resources: &str) {
         annotations: pod.meta.annotations.clone(),
         cgroup_parent: "/kubepods/besteffort".to_owned(),
         total: RuntimeResources::default(),
-        ready: true,
+        state: SandboxState::Ready,
     };
     let mut container = ManagedContainer::new(format!("{uid}-main"), &sandbox, "main".into());
     container.cgroup = format!("/kubepods/besteffort/pod{uid}/{uid}-main");

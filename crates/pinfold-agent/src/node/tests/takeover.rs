@@ -150,13 +150,23 @@ fn running_pods_are_aligned_to_the_devices_that_the_kubelet_assigned() {
 
 #[test]
 fn pods_that_were_admitted_while_the_kubelet_pinned_keep_the_kubelets_cpus() {
+    for koordinator in [false, true] {
+        let spec = match koordinator {
+            true => class("LSR", 3),
+            false => cpus(3),
+        };
+        keeps_the_kubelets_cpus(koordinator, &spec);
+    }
+}
+
+fn keeps_the_kubelets_cpus(koordinator: bool, spec: &str) {
     let pins = KubeletPins {
         // CPU 8 is reserved by the agent's rules.
         pods: [("old".into(), [("main".into(), set("7-8,15"))].into())].into(),
     };
-    let mut scene = Scene::kubelet();
+    let mut scene = Scene::with(koordinator, KubeletPins::default());
     scene.node = scene.node.observe_only();
-    scene.run("old", &cpus(3));
+    scene.run("old", spec);
     assert_ne!(
         scene
             .node
@@ -167,7 +177,7 @@ fn pods_that_were_admitted_while_the_kubelet_pinned_keep_the_kubelets_cpus() {
     );
     scene.pins = pins;
     scene.restart(UnknownContainers::Adopt);
-    let old = pod_spec("old", &cpus(3));
+    let old = pod_spec("old", spec);
     let sandbox_of_pod = sandbox("old", &old);
     let container =
         |name: &str| ManagedContainer::new(format!("old-{name}"), &sandbox_of_pod, name.into());

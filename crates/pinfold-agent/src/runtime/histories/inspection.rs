@@ -6,14 +6,21 @@ use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::ledger::{AuditFinding, LedgerState};
 use pinfold_core::name::PodUid;
+use pinfold_core::node_set::NodeSet;
 
 use super::Step;
 use super::api_server::ApiServer;
 use super::played_node::{Phase, PlayedContainer, PlayedNode, State};
+use super::pod_specs::total_milli;
 use crate::node::{ManagedNode, PodStatus};
 use crate::runtime::lock;
 
 impl PlayedNode {
+    fn with_node_mut<T>(&self, read: impl FnOnce(&mut ManagedNode) -> T) -> Option<T> {
+        let (plugin, _) = self.agent.as_ref()?;
+        Some(read(&mut lock(&plugin.node)))
+    }
+
     fn with_node<T>(&self, read: impl FnOnce(&ManagedNode) -> T) -> Option<T> {
         let (plugin, _) = self.agent.as_ref()?;
         Some(read(&lock(&plugin.node)))
@@ -60,8 +67,43 @@ impl PlayedNode {
             .unwrap_or(true)
     }
 
+    /// The CPUs of a container without exclusive ones, which are none of other pods': without a CPU manager all CPUs.
+    pub(super) fn shared_cpus(&self, container: &PlayedContainer) -> CpuSet {
+        if !self.setup.koordinator {
+            return self.shared_pool();
+        }
+        let pool = self.with_node_mut(|node| {
+            let pools = node.koordinator_pools().expect("Koordinator's rules");
+            let pool = pinfold_cluster::koordinator::pools::union(&pools.shared);
+            match pool.is_empty() {
+                true => node.journaled().ledger().rules().reserved_cpus(),
+                false => pool,
+            }
+        });
+        let held = self.with_node(|node| {
+            let ledger = node.journaled().ledger();
+            let pods = ledger.state().admitted_pods().keys();
+            let others = pods.filter(|uid| **uid != container.pod);
+            others.fold(CpuSet::new(), |all, uid| &all | &ledger.exclusive_cpus(uid))
+        });
+        &pool.unwrap_or_default() - &held.unwrap_or_default()
+    }
+
+    /// The memory nodes of a container in the ledger; `None` if any node will do.
+    pub(super) fn memory_nodes(&self, container: &PlayedContainer) -> Option<NodeSet> {
+        let alone: PodUid = format!("{}/{}", container.pod, container.name).into();
+        self.with_node(|node| {
+            let memory = node.journaled().ledger().state().memory();
+            let blocks = memory.blocks(&container.pod, &container.name);
+            let blocks = blocks.or_else(|| memory.blocks(&alone, &container.name));
+            let nodes = blocks.into_iter().flatten();
+            let nodes = nodes.fold(NodeSet::EMPTY, |all, block| all | block.nodes);
+            (!nodes.is_empty()).then_some(nodes)
+        })?
+    }
+
     /// The CPUs of containers without exclusive ones. Without a CPU manager these are all CPUs.
-    pub(super) fn shared_pool(&self) -> CpuSet {
+    fn shared_pool(&self) -> CpuSet {
         let shared = self.with_node(|node| {
             let ledger = node.journaled().ledger();
             if !ledger.rules().has_exclusive_cpus() {
@@ -95,6 +137,7 @@ impl PlayedNode {
             let cpus = node.journaled().ledger().state().cpus();
             let own = cpus.container(&container.pod, &container.name);
             own.or_else(|| cpus.container(&alone, &container.name))
+                .or_else(|| cpus.container(&container.pod, &"*".into()))
                 .cloned()
         })?
     }
@@ -110,19 +153,49 @@ impl PlayedNode {
         self.pending && assigned.is_some_and(|assigned| Some(assigned) != own)
     }
 
-    /// What running containers hold exclusively. While the agent is down: what they held when it was killed.
-    pub(super) fn held_by_running(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
+    /// The CPUs that a container with CPUs of its own needs, in thousandths: by Koordinator's rules those of its whole pod.
+    pub(super) fn needed_milli(&self, container: &PlayedContainer) -> u64 {
+        if !self.setup.koordinator {
+            return container.milli;
+        }
+        let mut digits = container.pod.as_str().chars().skip(1);
+        let number = digits.next().and_then(|digit| digit.to_digit(10));
+        total_milli(number.expect("the number of its spec") as usize)
+    }
+
+    /// The containers that run, and those that the runtime is creating: it may have their CPUs already. The kubelet changes
+    /// the latter before a takeover.
+    fn present(&self) -> impl Iterator<Item = &PlayedContainer> {
+        let containers = self.containers.iter();
+        containers.filter(|container| match container.state {
+            State::Running => true,
+            State::Creating | State::Created => !self.setup.takeover,
+            State::Stopped => false,
+        })
+    }
+
+    /// What containers hold exclusively. While the agent is down: what they held when it was killed.
+    pub(super) fn held_by_containers(&self) -> BTreeMap<String, (CpuSet, DevicesByResource)> {
         if !self.is_managed() {
-            let runs = |id: &str| self.running().any(|container| container.id == id);
-            let held = self.held_at_kill.iter().filter(|(id, _)| runs(id));
+            let is_present = |id: &str| self.present().any(|container| container.id == id);
+            let held = self.held_at_kill.iter().filter(|(id, _)| is_present(id));
             return held.map(|(id, held)| (id.clone(), held.clone())).collect();
         }
-        let held = self.running().filter_map(|container| {
+        let held = self.present().filter_map(|container| {
             let cpus = self.exclusive_cpus(container)?;
             let devices = self.with_node(|node| node.devices(&container.pod, &container.name))?;
             Some((container.id.clone(), (cpus, devices)))
         });
         held.collect()
+    }
+
+    /// The number of CPUs that the running containers of a pod have for themselves.
+    pub(super) fn own_cpus(&self, pod: u8) -> usize {
+        let uid = &self.pods[usize::from(pod)].uid;
+        let own = self.running().filter(|one| one.pod.as_str() == uid);
+        own.filter_map(|container| self.exclusive_cpus(container))
+            .map(|cpus| cpus.len())
+            .sum()
     }
 
     /// Whether the agent has the container.
@@ -172,6 +245,7 @@ impl PlayedNode {
             self.pods.iter().any(|pod| pod.uid == uid && !pod.ended)
         };
         let held = held.unwrap_or_default().into_iter();
-        held.filter(|uid| !alive(uid)).collect()
+        let may_run = |uid: &str| self.may_run(uid.split('/').next().unwrap_or(uid));
+        held.filter(|uid| !alive(uid) && !may_run(uid)).collect()
     }
 }

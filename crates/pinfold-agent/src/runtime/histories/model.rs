@@ -3,11 +3,12 @@
 //! 1. The ledger is consistent: no CPU, device, byte or huge page is held twice.
 //! 2. A container that runs has the exclusive CPUs of the journal, or the newest shared pool.
 //! 3. A pod that ended holds nothing.
-//! 4. A running container keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
+//! 4. A container that runs or is being created keeps its CPUs, and its devices whatever happens, unless its CPUs are gone or reserved.
 //! 5. A rejected request changes nothing.
 //! 6. A pod that the API server has as active keeps its CPUs, whether its sandbox runs or not.
 //! 7. A container that the kubelet pinned before the takeover keeps its CPUs.
 //! 8. A container with exclusive CPUs has as many as it requests, and no CPU quota. Others have the quota of their limit.
+//! 9. A container with memory of its own has it on the nodes of the journal. Others may use all nodes.
 //!
 //! Before the takeover the kubelet pins: 2, 4 and 6 hold from then on.
 
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::DevicesByResource;
 use pinfold_core::ledger::LedgerState;
+use pinfold_core::node_set::NodeSet;
 
 use super::Step;
 use super::played_node::{PlayedContainer, PlayedNode};
@@ -23,7 +25,7 @@ use super::played_node::{PlayedContainer, PlayedNode};
 /// The state before a step.
 pub(super) struct Before {
     state: Option<LedgerState>,
-    /// Exclusive CPUs and devices of the running containers.
+    /// Exclusive CPUs and devices of the containers.
     held: BTreeMap<String, (CpuSet, DevicesByResource)>,
     /// Exclusive CPUs of the pods that the API server has as active.
     active: BTreeMap<String, CpuSet>,
@@ -42,7 +44,7 @@ impl Before {
         );
         Self {
             state: is_request.then(|| node.state()).flatten(),
-            held: node.held_by_running(),
+            held: node.held_by_containers(),
             active: node.held_by_active(),
             pinned: node.pinned_by_kubelet(),
             is_pinning: node.is_pinning(),
@@ -88,7 +90,6 @@ pub(super) fn check(
             ));
         }
     }
-    let shared = node.shared_pool();
     for container in node.running() {
         if !node.knows(container) {
             return Err(format!("{} runs and is not known", container.id));
@@ -97,16 +98,18 @@ pub(super) fn check(
         if node.awaits_kubelet_cpus(container, own.as_ref()) {
             continue;
         }
-        let expected = own.as_ref().unwrap_or(&shared);
+        let shared = || node.shared_cpus(container);
+        let expected = own.clone().unwrap_or_else(shared);
         // Without a CPU manager, a container without CPUs of its own may use those of the cgroup above it.
         let is_set = container.has_cpus || node.has_cpu_manager();
-        if container.cpus != *expected && is_set {
+        if container.cpus != expected && is_set {
             let (id, found) = (&container.id, &container.cpus);
             return Err(format!("{id} runs on {found} instead of {expected}"));
         }
-        // The quota of a container that the kubelet pinned is the kubelet's.
+        // The quota and memory of a container that the kubelet pinned are the kubelet's.
         if !node.setup.takeover {
-            has_what_it_requests(container, own.as_ref())?;
+            has_what_it_requests(node, container, own.as_ref())?;
+            has_its_memory(node, container)?;
         }
     }
     if !before.is_pinning {
@@ -136,7 +139,7 @@ pub(super) fn check(
             return Err(format!("pod {uid} lost CPUs {cpus}: {now:?}"));
         }
     }
-    let after = node.held_by_running();
+    let after = node.held_by_containers();
     for (id, (cpus, devices)) in &before.held {
         let Some((now, devices_now)) = after.get(id) else {
             continue;
@@ -152,13 +155,18 @@ pub(super) fn check(
 }
 
 /// Rule 8.
-fn has_what_it_requests(container: &PlayedContainer, own: Option<&CpuSet>) -> Result<(), String> {
+fn has_what_it_requests(
+    node: &PlayedNode,
+    container: &PlayedContainer,
+    own: Option<&CpuSet>,
+) -> Result<(), String> {
     let (id, milli, found) = (&container.id, container.milli, container.quota);
+    let needed = node.needed_milli(container);
     if let Some(own) = own
-        && own.len() as u64 * 1000 != milli
+        && own.len() as u64 * 1000 != needed
         && !container.resized_unseen
     {
-        return Err(format!("{id} requests {milli}m and has CPUs {own}"));
+        return Err(format!("{id} needs {needed}m and has CPUs {own}"));
     }
     let expected = match own {
         Some(_) => -1,
@@ -167,5 +175,18 @@ fn has_what_it_requests(container: &PlayedContainer, own: Option<&CpuSet>) -> Re
     match found == expected {
         true => Ok(()),
         false => Err(format!("{id} has CPU quota {found} instead of {expected}")),
+    }
+}
+
+/// Rule 9.
+fn has_its_memory(node: &PlayedNode, container: &PlayedContainer) -> Result<(), String> {
+    let (id, own) = (&container.id, node.memory_nodes(container));
+    let all = NodeSet::from_bits(0b11);
+    match (container.mems, own) {
+        (found, Some(own)) if found != Some(own) => {
+            Err(format!("{id} has memory nodes {found:?} instead of {own}"))
+        }
+        (Some(found), None) if found != all => Err(format!("{id} is left on memory nodes {found}")),
+        _ => Ok(()),
     }
 }

@@ -9,13 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nri::api::{
-    Container, ContainerState, ContainerUpdate, LinuxContainer, LinuxNamespace, LinuxPodSandbox,
-    LinuxResources, PodSandbox,
+    Container, ContainerState, ContainerUpdate, LinuxContainer, LinuxCpu, LinuxNamespace,
+    LinuxPodSandbox, LinuxResources, PodSandbox,
 };
 use nri::{EventError, Plugin, RuntimeInfo};
+use pinfold_cluster::koordinator::plugin::KoordinatorArgs;
 use pinfold_core::cpu_set::CpuSet;
 use pinfold_core::device::{AdvertisedDevices, Device, DevicesByResource};
 use pinfold_core::name::{ContainerName, PodUid};
+use pinfold_core::node_set::NodeSet;
 use pinfold_devices::pod_resources::PodResourcesClient;
 use pinfold_journal::{FILE, JournalLimits, Timestamp};
 use tempfile::TempDir;
@@ -24,11 +26,13 @@ use super::super::tests::Listener;
 use super::super::{DeviceSource, NriPlugin, PodSpecSource, lock};
 use super::api_server::{ApiServer, PodView};
 use super::kubelet_cpus::KubeletCpus;
-use super::pod_specs::{BURSTABLE, WITH_DEVICE, specs};
+use super::pod_specs::{BURSTABLE, WITH_DEVICE, labels, specs, total_milli};
 use super::rules::{NodeVariant, rules};
 use super::{Runtime, Setup, Step};
 use crate::journaled_ledger::JournaledLedger;
-use crate::node::{KubeletPins, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update};
+use crate::node::{
+    Koordinator, KubeletPins, ManagedNode, PodStatus, Rulebook, UnknownContainers, Update,
+};
 
 /// A container of the played runtime.
 pub(super) struct PlayedContainer {
@@ -42,12 +46,28 @@ pub(super) struct PlayedContainer {
     pub(super) cpus: CpuSet,
     /// Whether its cgroup has CPUs of its own, and not those of the cgroup above it.
     pub(super) has_cpus: bool,
+    /// The memory nodes of its cgroup; `None` for those of the cgroup above it.
+    pub(super) mems: Option<NodeSet>,
     /// The CPU quota of its cgroup; negative for none.
     pub(super) quota: i64,
     /// The CPUs that it requests, which are its limit too.
     pub(super) milli: u64,
     /// Whether it was resized while the agent was down.
     pub(super) resized_unseen: bool,
+}
+
+impl PlayedContainer {
+    /// Writes its cgroup as the runtime does: what a message leaves out stays.
+    fn set(&mut self, cpu: &LinuxCpu) {
+        if !cpu.cpus.is_empty() {
+            self.has_cpus = true;
+            self.cpus = cpu.cpus.parse().expect("CPUs");
+        }
+        if !cpu.mems.is_empty() {
+            self.mems = Some(nodes(&cpu.mems));
+        }
+        self.quota = cpu.quota.unwrap_or(self.quota);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +81,8 @@ pub(super) enum State {
 pub(super) struct PlayedSandbox {
     id: String,
     ready: bool,
+    /// Whether it was stopped while the agent was down.
+    pub(super) stopped_unseen: bool,
 }
 
 /// A pod of the played kubelet. A new pod takes its place when it ended.
@@ -91,7 +113,7 @@ pub(super) struct PlayedNode {
     pub(super) containers: Vec<PlayedContainer>,
     pub(super) phase: Phase,
     pub(super) kubelet: KubeletCpus,
-    /// What running containers held when the agent was killed.
+    /// What containers held when the agent was killed.
     pub(super) held_at_kill: BTreeMap<String, (CpuSet, DevicesByResource)>,
     variant: NodeVariant,
     disk_is_full: bool,
@@ -107,7 +129,11 @@ impl PlayedNode {
             true => tempfile::tempdir_in(memory),
             false => tempfile::tempdir(),
         };
-        let first = rules(NodeVariant::default());
+        let variant = NodeVariant {
+            koordinator: setup.koordinator,
+            ..NodeVariant::default()
+        };
+        let first = rules(variant);
         let mut node = Self {
             setup,
             folder: folder.expect("a folder"),
@@ -122,7 +148,7 @@ impl PlayedNode {
             },
             kubelet: KubeletCpus::new(first.machine().online().clone(), first.reserved_cpus()),
             held_at_kill: BTreeMap::new(),
-            variant: NodeVariant::default(),
+            variant,
             disk_is_full: false,
             pending: false,
             made: 0,
@@ -159,9 +185,16 @@ impl PlayedNode {
         let folder = self.folder.path().join("agent");
         let journaled = JournaledLedger::open(&folder, rules.clone(), JournalLimits::default());
         let journaled = journaled.expect("a journal");
+        let rulebook = match self.setup.koordinator {
+            true => Rulebook::Koordinator(Box::new(Koordinator::new(
+                &rules,
+                KoordinatorArgs::default(),
+            ))),
+            false => Rulebook::Kubelet,
+        };
         let mut node = ManagedNode::new(
             journaled,
-            Rulebook::Kubelet,
+            rulebook,
             UnknownContainers::Adopt,
             KubeletPins {
                 pods: self.kubelet.assigned.clone(),
@@ -173,7 +206,7 @@ impl PlayedNode {
         if self.setup.api_server {
             node = node.with_pod_status(Arc::new(self.api.clone()));
         }
-        if !self.setup.takeover {
+        if self.has_devices() {
             let device = |numa| Device {
                 numa: Some(vec![numa]),
                 healthy: true,
@@ -206,6 +239,11 @@ impl PlayedNode {
         self.agent = Some((plugin, later));
         self.change_rules();
         self.synchronize();
+    }
+
+    /// Whether the agent assigns devices: those of a node with a kubelet are the kubelet's, and Koordinator's rules have none.
+    fn has_devices(&self) -> bool {
+        !self.setup.takeover && !self.setup.koordinator
     }
 
     /// Applies the current machine and configuration, as at the start, after a hotplug and after SIGHUP.
@@ -266,15 +304,17 @@ impl PlayedNode {
             BURSTABLE => "burstable/",
             _ => "",
         };
+        // CRI-O keeps those of stopped ones in its list.
         let namespaces = match (self.setup.runtime, sandbox.ready) {
-            (_, true) => vec![LinuxNamespace::default()],
-            (_, false) => Vec::new(),
+            (Runtime::CriO, _) | (_, true) => vec![LinuxNamespace::default()],
+            (Runtime::Containerd, false) => Vec::new(),
         };
         PodSandbox {
             id: sandbox.id.clone(),
             uid: uid.to_owned(),
             namespace: "default".to_owned(),
             name: uid.to_owned(),
+            labels: labels(pod).into_iter().collect(),
             pid: match self.setup.runtime {
                 Runtime::Containerd => u32::from(sandbox.ready),
                 Runtime::CriO => 0,
@@ -282,6 +322,7 @@ impl PlayedNode {
             linux: Some(LinuxPodSandbox {
                 cgroup_parent: format!("/kubepods/{class}pod{uid}"),
                 namespaces,
+                pod_resources: Some(resources(total_milli(pod))),
                 ..LinuxPodSandbox::default()
             }),
             ..PodSandbox::default()
@@ -301,11 +342,7 @@ impl PlayedNode {
                     && matches!(one.state, State::Created | State::Running)
             });
             if let (Some(cpus), Some(container)) = (cpus, container) {
-                if !cpus.cpus.is_empty() {
-                    container.has_cpus = true;
-                    container.cpus = cpus.cpus.parse().expect("CPUs");
-                }
-                container.quota = cpus.quota.unwrap_or(container.quota);
+                container.set(cpus);
             }
         }
     }
@@ -432,7 +469,7 @@ impl PlayedNode {
 
     fn kill(&mut self) {
         if self.agent.is_some() {
-            self.held_at_kill = self.held_by_running();
+            self.held_at_kill = self.held_by_containers();
         }
         self.agent = None;
     }
@@ -459,7 +496,10 @@ impl PlayedNode {
         let containers = self.containers.iter_mut();
         containers.for_each(|container| container.state = State::Stopped);
         let sandboxes = self.pods.iter_mut().flat_map(|pod| &mut pod.sandboxes);
-        sandboxes.for_each(|sandbox| sandbox.ready = false);
+        sandboxes.for_each(|sandbox| {
+            sandbox.stopped_unseen |= sandbox.ready;
+            sandbox.ready = false;
+        });
     }
 
     /// The kubelet sets the CPUs of containers without exclusive ones.
@@ -485,6 +525,16 @@ impl PlayedNode {
         }
     }
 
+    /// Whether nothing says that a pod ended: CRI-O lists its stopped sandbox as one that may run, and there is no API
+    /// server.
+    pub(super) fn may_run(&self, uid: &str) -> bool {
+        let unsaid = self.setup.runtime == Runtime::CriO && !self.setup.api_server;
+        let ended = self.ended_pods.iter().map(|(_, pod)| pod);
+        let mut pods = self.pods.iter().chain(ended);
+        let pod = pods.find(|pod| pod.uid == uid);
+        unsaid && pod.is_some_and(|pod| pod.sandboxes.iter().any(|one| one.stopped_unseen))
+    }
+
     fn find(&self, pod: usize, number: u8, state: State) -> Option<usize> {
         let uid = self.pods[pod].uid.as_str();
         self.containers
@@ -498,7 +548,11 @@ impl PlayedNode {
         let sandboxes = self.pods[pod].sandboxes.iter();
         let id = container.sandbox.clone();
         let ready = sandboxes.clone().any(|one| one.id == id && one.ready);
-        let sandbox = PlayedSandbox { id, ready };
+        let sandbox = PlayedSandbox {
+            id,
+            ready,
+            stopped_unseen: false,
+        };
         (
             self.sandbox_message(pod, &self.pods[pod].uid, &sandbox),
             message(container),
@@ -506,8 +560,7 @@ impl PlayedNode {
     }
 
     fn run(&mut self, pod: usize, is_seen: bool) -> bool {
-        if self.setup.takeover && pod == WITH_DEVICE {
-            // Devices of a node with a kubelet are the kubelet's.
+        if pod == WITH_DEVICE && !self.has_devices() {
             return false;
         }
         if self.pods[pod].ended {
@@ -529,6 +582,7 @@ impl PlayedNode {
         let sandbox = PlayedSandbox {
             id: format!("s{}", self.made),
             ready: true,
+            stopped_unseen: false,
         };
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &sandbox);
         let admitted = match is_seen {
@@ -576,6 +630,7 @@ impl PlayedNode {
             state: State::Creating,
             cpus,
             has_cpus: self.phase == Phase::Kubelet,
+            mems: None,
             quota: milli * 100,
             milli: u64::try_from(milli).unwrap_or(0),
             resized_unseen: false,
@@ -592,12 +647,7 @@ impl PlayedNode {
             .and_then(|linux| linux.resources)
             .and_then(|all| all.cpu);
         if let Some(cpu) = cpu {
-            let container = &mut self.containers[created];
-            if !cpu.cpus.is_empty() {
-                container.has_cpus = true;
-                container.cpus = cpu.cpus.parse().expect("CPUs");
-            }
-            container.quota = cpu.quota.unwrap_or(container.quota);
+            self.containers[created].set(&cpu);
         }
         self.apply(&answer.update);
         false
@@ -658,6 +708,7 @@ impl PlayedNode {
             }
         }
         self.pods[pod].sandboxes[at].ready = false;
+        self.pods[pod].sandboxes[at].stopped_unseen = self.agent.is_none();
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &self.pods[pod].sandboxes[at]);
         let _ = self.event(|plugin| plugin.stop_pod_sandbox(&message));
     }
@@ -735,10 +786,20 @@ fn resources(milli: u64) -> LinuxResources {
 /// The resources of a container as the runtime lists them.
 fn listed_resources(container: &PlayedContainer) -> LinuxResources {
     let resources = resources(container.milli).cpu_quota(container.quota, 100_000);
-    match container.has_cpus {
+    let resources = match container.has_cpus {
         true => resources.cpus(container.cpus.to_string()),
         false => resources,
+    };
+    match container.mems {
+        Some(mems) => resources.mems(mems.to_string()),
+        None => resources,
     }
+}
+
+/// NUMA nodes in the kernel's list format.
+fn nodes(list: &str) -> NodeSet {
+    let ids: CpuSet = list.parse().expect("a list");
+    NodeSet::from_ids(ids.iter().map(|id| i64::from(id.get()))).expect("nodes")
 }
 
 fn message(container: &PlayedContainer) -> Container {

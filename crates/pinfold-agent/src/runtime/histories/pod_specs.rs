@@ -1,7 +1,11 @@
 //! The pods of the histories.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use pinfold_core::pod::Container;
+use pinfold_core::quantity::Quantity;
+use pinfold_kube::koordinator::keys::QOS_CLASS;
 use pinfold_kube::pod::{self, PodObject};
 
 /// The number of the pod that is not Guaranteed.
@@ -42,10 +46,29 @@ pub(super) fn specs() -> &'static [PodObject] {
     })
 }
 
+/// The labels of a pod, by its number: Koordinator's QoS class.
+pub(super) fn labels(pod: usize) -> BTreeMap<String, String> {
+    const CLASSES: [&str; 7] = ["LSR", "LSE", "LS", "LSR", "LSR", "LSE", "LS"];
+    [(QOS_CLASS.to_owned(), CLASSES[pod].to_owned())].into()
+}
+
+/// The CPUs that a pod holds for all its containers together by Koordinator's rules, in thousandths.
+pub(super) fn total_milli(pod: usize) -> u64 {
+    let spec = &specs()[pod].pod;
+    let milli = |container: &Container| {
+        let cpu = container.requests.get("cpu");
+        u64::try_from(cpu.map_or(0, Quantity::milli_value)).expect("positive")
+    };
+    let together = spec.containers.iter().map(milli).sum();
+    let first = spec.init_containers.iter().map(milli).max();
+    first.map_or(together, |first| first.max(together))
+}
+
 /// The spec of a pod with its UID, which is its name too.
 pub(super) fn spec(pod: usize, uid: &str) -> PodObject {
     let mut spec = specs()[pod].clone();
     spec.meta.name = uid.to_owned();
+    spec.meta.labels = labels(pod);
     spec.meta.uid = Some(uid.to_owned());
     spec.pod.uid = uid.into();
     spec.pod.name = spec.meta.full_name();

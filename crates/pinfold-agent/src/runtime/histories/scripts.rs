@@ -2,18 +2,42 @@
 
 use super::Runtime::{Containerd, CriO};
 use super::Step::*;
+use super::played_node::PlayedNode;
 use super::{Runtime, Setup, Step, play};
 
 /// Plays a history with the runtime, with and without an API server as given.
 fn holds(runtime: Runtime, api_server: bool, steps: &[Step]) {
-    let setup = Setup {
+    holds_with(
+        Setup {
+            runtime,
+            api_server,
+            takeover: false,
+            koordinator: false,
+        },
+        steps,
+    );
+}
+
+fn holds_with(setup: Setup, steps: &[Step]) {
+    if let Err((at, broken)) = play(setup, steps) {
+        panic!("{setup:?}, step {at}: {broken}");
+    }
+}
+
+/// As [`holds`]. At the end, the running containers of a pod must have so many CPUs of their own.
+fn holds_own_cpus(runtime: Runtime, api_server: bool, steps: &[Step], pod: u8, cpus: usize) {
+    holds(runtime, api_server, steps);
+    let mut node = PlayedNode::new(Setup {
         runtime,
         api_server,
         takeover: false,
-    };
-    if let Err((at, broken)) = play(setup, steps) {
-        panic!("step {at}: {broken}");
+        koordinator: false,
+    });
+    for step in steps {
+        node.prepare(*step);
+        node.step(*step);
     }
+    assert_eq!(node.own_cpus(pod), cpus, "{runtime:?}, {api_server}");
 }
 
 /// Plays a history of a node that the agent takes over from the kubelet.
@@ -24,10 +48,9 @@ fn takeover_holds(steps: &[Step]) {
                 runtime,
                 api_server,
                 takeover: true,
+                koordinator: false,
             };
-            if let Err((at, broken)) = play(setup, steps) {
-                panic!("{setup:?}, step {at}: {broken}");
-            }
+            holds_with(setup, steps);
         }
     }
 }
@@ -55,7 +78,15 @@ fn a_completed_pod_takes_no_cpus_back_when_the_agent_or_the_runtime_restarts() {
                     &[WatchAll, Check],
                     restart,
                 ];
-                holds(runtime, api_server, &steps.concat());
+                for koordinator in [false, true] {
+                    let setup = Setup {
+                        runtime,
+                        api_server,
+                        takeover: false,
+                        koordinator,
+                    };
+                    holds_with(setup, &steps.concat());
+                }
             }
         }
     }
@@ -65,7 +96,11 @@ fn a_completed_pod_takes_no_cpus_back_when_the_agent_or_the_runtime_restarts() {
 fn a_pod_that_ends_while_the_agent_is_down_is_released() {
     for runtime in [Containerd, CriO] {
         for end in [Complete(0), Delete(0)] {
-            let steps = [&container(0)[..], &[Kill, end, StartAgent, WatchAll, Check]];
+            let steps = [
+                &container(0)[..],
+                &[Kill, end, StartAgent, WatchAll, Check],
+                &[RemoveSandbox(0), Check],
+            ];
             holds(runtime, true, &steps.concat());
             holds(runtime, false, &steps.concat());
         }
@@ -162,9 +197,13 @@ fn the_agent_connects_on_a_full_disk_and_admits_running_pods_when_there_is_space
                 Disk(false),
                 Check,
             ],
-            &container(1)[1..],
         ];
-        holds(Containerd, api_server, &steps.concat());
+        holds_own_cpus(Containerd, api_server, &steps.concat(), 0, 2);
+        holds(
+            Containerd,
+            api_server,
+            &[&steps.concat()[..], &container(1)[1..]].concat(),
+        );
     }
 }
 
@@ -295,7 +334,7 @@ fn a_container_of_a_sandbox_that_the_agent_never_saw_is_admitted_with_its_pod() 
             Created(0, 0),
             Start(0, 0),
         ];
-        holds(CriO, api_server, &steps);
+        holds_own_cpus(CriO, api_server, &steps, 0, 2);
         let steps = [
             &steps[..],
             &container(1)[1..],
@@ -421,4 +460,27 @@ fn pods_whose_sandbox_is_made_anew_during_the_takeover_keep_the_kubelets_cpus() 
         ],
     ];
     histories.into_iter().for_each(takeover_holds);
+}
+
+#[test]
+fn pods_keep_their_cpus_if_the_memory_manager_is_turned_off_or_on() {
+    let other_cpus = [&container(4)[..], &container(0), &[Offline(2), Offline(0)]].concat();
+    for runtime in [Containerd, CriO] {
+        let steps = [
+            &[WatchAll],
+            &other_cpus[..],
+            &[Rules(1), Rules(5), Kill, StartAgent, Rules(0), WatchAll],
+        ];
+        holds(runtime, true, &steps.concat());
+        holds(
+            runtime,
+            true,
+            &[WatchAll, Run(4), Run(1), Offline(2), Rules(5)],
+        );
+        holds(
+            runtime,
+            true,
+            &[WatchAll, Run(0), Run(4), Run(6), Rules(1), Rules(5)],
+        );
+    }
 }
