@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::leftovers::{self, State};
 use super::node::{Cluster, NODE};
 use super::pods::{self, Pinned};
-use super::{CHART, PAGE, held, pages, releases};
+use super::{CHART, PAGE, SMALL, held, pages, releases};
 use crate::cluster::pods::PODS;
 use crate::cluster::stage::eventually;
 use crate::report::{Report, Stop, equal};
@@ -173,7 +173,9 @@ fn agent_status(cluster: &Cluster) -> Result<(), String> {
 
 /// Every pod of Pinfold is replaced twice.
 fn changed(cluster: &Cluster, pinned: &Pinned) -> Result<String, String> {
-    let flags = "--reset-then-reuse-values --set agent.logLevel=debug,scheduler.logLevel=debug";
+    let flags = format!(
+        "--reset-then-reuse-values --set agent.logLevel=debug,scheduler.logLevel=debug {SMALL}"
+    );
     let ((), upgrade) = pinned.undisturbed(cluster, || {
         cluster.user(&format!(
             "helm upgrade pinfold {CHART} -n pinfold-system --wait {flags}"
