@@ -159,8 +159,8 @@ fn waits(cluster: &Cluster) -> Result<(), String> {
     let explained = cluster.answer("kubectl pinfold explain pod second")?;
     equal("exit code", explained.status.code(), Some(1))?;
     let said = String::from_utf8_lossy(&explained.stdout).into_owned();
-    let fits_none = said.contains("is pending: it fits none of 1 node");
-    equal("explained", fits_none, true).map_err(|_| said)?;
+    let is_named = said.contains("is pending: it does not fit the only node");
+    equal("explained", is_named, true).map_err(|_| said)?;
     pods::delete(cluster, "second")
 }
 
