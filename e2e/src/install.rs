@@ -32,6 +32,11 @@ const CHART: &str = "deploy/helm/pinfold";
 /// The page of the chart.
 const PAGE: &str = "deploy/helm/pinfold/README.md";
 
+/// Smaller requests of the scheduler: on a node of two CPUs its replicas, which have a critical priority, would preempt the
+/// pinned pod during a rollout.
+const SMALL: &str =
+    "--set scheduler.resources.requests.cpu=50m,scheduler.kubeSchedulerResources.requests.cpu=50m";
+
 /// A part of the suite.
 type Story = fn(&mut Report, &mut Cluster) -> Result<(), Stop>;
 

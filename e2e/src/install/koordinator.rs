@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::leftovers::{self, State};
 use super::node::Cluster;
-use super::{CHART, held, pods, releases};
+use super::{CHART, SMALL, held, pods, releases};
 use crate::cluster::pods::PODS;
 use crate::report::{Report, Stop, equal};
 
@@ -84,7 +84,7 @@ pub(super) fn install(cluster: &Cluster, chart: &Path, profile: &str) -> Result<
     cluster.import_images()?;
     let chart = chart.display();
     cluster.user(&format!(
-        "helm install pinfold {chart} -n pinfold-system --create-namespace --wait -f {CHART}/profiles/{profile}.yaml"
+        "helm install pinfold {chart} -n pinfold-system --create-namespace --wait -f {CHART}/profiles/{profile}.yaml {SMALL}"
     ))?;
     releases::agent_ready(cluster, "pinfold-agent")?;
     cluster

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::node::{Cluster, NODE};
 use super::pods::{self, Pinned};
-use super::{CHART, held, pages, releases};
+use super::{CHART, SMALL, held, pages, releases};
 use crate::cluster::stage::eventually;
 use crate::report::{Report, Stop, equal, say};
 
@@ -157,7 +157,7 @@ fn journaled(cluster: &Cluster, pod: &Pinned) -> Result<(), String> {
 
 fn replaced(cluster: &Cluster, pod: &Pinned) -> Result<(), String> {
     let upgrade = format!(
-        "helm upgrade pinfold {CHART} -n pinfold-system --reset-then-reuse-values --wait --set agent.logLevel=debug,scheduler.logLevel=debug"
+        "helm upgrade pinfold {CHART} -n pinfold-system --reset-then-reuse-values --wait --set agent.logLevel=debug,scheduler.logLevel=debug {SMALL}"
     );
     for command in [
         upgrade.as_str(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::leftovers::{self, State};
 use super::node::{Cluster, NODE};
 use super::pods::{self, Pinned};
-use super::{CHART, PAGE, held, pages, releases};
+use super::{CHART, PAGE, SMALL, held, pages, releases};
 use crate::cluster::pods::PODS;
 use crate::cluster::stage::eventually;
 use crate::report::{Report, Stop, equal};
@@ -159,8 +159,8 @@ fn waits(cluster: &Cluster) -> Result<(), String> {
     let explained = cluster.answer("kubectl pinfold explain pod second")?;
     equal("exit code", explained.status.code(), Some(1))?;
     let said = String::from_utf8_lossy(&explained.stdout).into_owned();
-    let fits_none = said.contains("is pending: it fits none of 1 node");
-    equal("explained", fits_none, true).map_err(|_| said)?;
+    let is_named = said.contains("is pending: it does not fit the only node");
+    equal("explained", is_named, true).map_err(|_| said)?;
     pods::delete(cluster, "second")
 }
 
@@ -173,7 +173,9 @@ fn agent_status(cluster: &Cluster) -> Result<(), String> {
 
 /// Every pod of Pinfold is replaced twice.
 fn changed(cluster: &Cluster, pinned: &Pinned) -> Result<String, String> {
-    let flags = "--reset-then-reuse-values --set agent.logLevel=debug,scheduler.logLevel=debug";
+    let flags = format!(
+        "--reset-then-reuse-values --set agent.logLevel=debug,scheduler.logLevel=debug {SMALL}"
+    );
     let ((), upgrade) = pinned.undisturbed(cluster, || {
         cluster.user(&format!(
             "helm upgrade pinfold {CHART} -n pinfold-system --wait {flags}"

@@ -73,10 +73,10 @@ pub(super) fn compare(cluster: &Cluster, complete: bool) -> Result<(), String> {
     // What a role grants is forbidden only once an uninstallation has removed the role, while the pods end.
     forbidden.retain(|request| !granted.contains(request));
     equal("forbidden", forbidden, BTreeSet::new())?;
-    equal("requests were seen", used.len() > 20, true)?;
     if !complete {
         return Ok(());
     }
+    equal("requests were seen", used.len() > 20, true)?;
     let unused: BTreeSet<String> = granted.difference(&used).cloned().collect();
     let expected: BTreeSet<String> = UNSEEN.iter().map(|(verb, _)| (*verb).to_owned()).collect();
     let surplus: BTreeSet<&String> = unused.difference(&expected).collect();
