@@ -7,8 +7,8 @@
 //!
 //! - [`container_hints`] and [`pod_hints`]: the sets of NUMA nodes that fit the request.
 //! - [`ByAffinity`]: the free devices that are close to the chosen nodes.
-//! - [`allocate`]: the devices that the container is assigned. The result is a [`DeviceGrant`]; nothing changes until
-//!   its edits are applied to the state.
+//! - [`allocate`]: the devices that the container is assigned. The result is a list of [`DeviceEdit`]s; nothing changes
+//!   until they are applied to the state.
 //!
 //! Devices of init containers can be reused by later containers of the same pod: see [`ReusableDevices`].
 
@@ -26,8 +26,8 @@ mod state;
 
 pub use affinity::ByAffinity;
 pub use allocate::{
-    DeviceError, DeviceGrant, DeviceRequest, NoPreference, PreferredAllocation,
-    PreferredAllocationQuery, allocate, devices_to_allocate,
+    DeviceError, DeviceRequest, NoPreference, PreferredAllocation, PreferredAllocationQuery,
+    allocate, devices_to_allocate,
 };
 pub use hints::{DeviceMasks, container_hints, pod_hints};
 pub use pool::{AdvertisedDevices, Device, DevicePool};

@@ -66,7 +66,7 @@ pub enum ResourceHints {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProviderHints {
     /// One row per resource, ascending by name.
-    pub rows: SmallVec<[(ResourceName, ResourceHints); 4]>,
+    pub rows: SmallVec<[(ResourceName, ResourceHints); 1]>,
 }
 
 impl ProviderHints {

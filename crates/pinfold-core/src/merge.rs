@@ -13,6 +13,8 @@
 //! # Why each algorithm exists
 //! Rows are those of `make bench`.
 //!
+//! * `one_node`: nearly always one node is preferred by all resources; then nothing is prepared and nothing searched
+//!   (`merge: 2 nodes, cpu, best-effort`, and every row of `admission`).
 //! * `single_node`: under `single-numa-node` only single nodes count, one pass over the resources decides
 //!   (`merge: 16 nodes, ..., single-numa-node`).
 //! * `lists` and `and_closure`: hints of other programs are lists, and a search that ran out of steps on a machine
@@ -42,6 +44,7 @@ mod facts;
 mod families;
 mod linkage;
 mod lists;
+mod one_node;
 mod packing;
 mod part_product;
 mod preferred;
@@ -94,6 +97,9 @@ pub struct MergeResult {
 /// exact; beyond, [`MergeFacts::unfinished`] names the searches that ran out of steps.
 #[must_use]
 pub fn merge(request: &MergeRequest<'_>) -> MergeResult {
+    if let Some(merged) = one_node::merge(request) {
+        return merged;
+    }
     let by_lists = || merge_by_lists(request);
     let only_lists = request
         .resources()

@@ -13,6 +13,7 @@ use pinfold_cluster::koordinator::rejection::{FrameworkCode, KoordinatorRejectio
 use pinfold_cluster::koordinator::score::ScoreKind;
 use pinfold_core::fidelity::Fidelity;
 use pinfold_core::name::PodUid;
+use pinfold_kube::diagnostic::Diagnostics;
 use pinfold_kube::manifest::{self, Document};
 use pinfold_kube::node::NodeObject;
 use pinfold_kube::node_resource_topology::NodeResourceTopology;
@@ -227,8 +228,15 @@ impl PodInput {
         let pods = pod::pods_of(&document(&object)?).map_err(|error| error.to_string())?;
         let pod = pods.value.first().ok_or("no pod")?;
         let demand = koordinator::demand(pod, Fidelity::Exact);
-        Ok(demand.map_err(|error| error.to_string())?.value)
+        Ok(demand.map_err(|problems| reason(&problems))?.value)
     }
+}
+
+/// The words of the plugin about an annotation that is no JSON: those of the decoder alone. Our error also says where the
+/// text stands.
+fn reason(problems: &Diagnostics) -> String {
+    let decoder = problems.0.first().and_then(|first| first.hint.clone());
+    decoder.unwrap_or_else(|| problems.to_string())
 }
 
 /// The node as the scheduler reads it from its objects.

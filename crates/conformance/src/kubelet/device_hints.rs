@@ -108,13 +108,13 @@ fn state(input: &Input) -> Result<DeviceState, String> {
 
 fn filter(input: &Input, pool: &DevicePool, state: &DeviceState) -> Value {
     let sorted = pool.resources().map(|resource| {
-        let available = pool.available(state, resource);
-        let sorted = ByAffinity::sort(pool, resource, available.clone(), input.affinity);
+        let free: Vec<_> = pool.free(state, resource).collect();
+        let sorted = ByAffinity::sort(pool, resource, &free, input.affinity);
         let classes = json!({
-            "available": available,
-            "aligned": sorted.aligned,
-            "unaligned": sorted.unaligned,
-            "no_affinity": sorted.no_affinity,
+            "available": pool.available(state, resource),
+            "aligned": sorted.aligned.as_slice(),
+            "unaligned": sorted.unaligned.as_slice(),
+            "no_affinity": sorted.no_affinity.as_slice(),
         });
         (resource.to_string(), classes)
     });

@@ -81,7 +81,19 @@ impl Narrow {
 /// the universe does not meet them.
 #[must_use]
 pub fn narrowest(universe: NodeSet, forced: NodeSet, thresholds: &[Threshold]) -> Option<Narrow> {
-    Problem::new(universe, forced, thresholds).map(|problem| problem.narrowest())
+    let one = one_node(universe, forced, thresholds).map(|mask| Narrow { mask, at_least: 1 });
+    one.or_else(|| Problem::new(universe, forced, thresholds).map(|problem| problem.narrowest()))
+}
+
+/// The lowest node that meets all thresholds alone: the usual answer, without preparing anything.
+fn one_node(universe: NodeSet, forced: NodeSet, thresholds: &[Threshold]) -> Option<NodeSet> {
+    let candidates = match forced.len() {
+        0 => universe,
+        1 => universe & forced,
+        _ => NodeSet::EMPTY,
+    };
+    let mut alone = candidates.iter().map(NodeSet::single);
+    alone.find(|&mask| thresholds.iter().all(|threshold| threshold.is_met(mask)))
 }
 
 /// The lowest-numbered of the sets with the fewest nodes; see [`narrowest`]. On a large machine it may be another one
@@ -92,6 +104,9 @@ pub fn lowest_of_narrowest(
     forced: NodeSet,
     thresholds: &[Threshold],
 ) -> Option<NodeSet> {
+    if let Some(mask) = one_node(universe, forced, thresholds) {
+        return Some(mask);
+    }
     let problem = Problem::new(universe, forced, thresholds)?;
     let narrow = problem.narrowest();
     if !narrow.is_proven() {

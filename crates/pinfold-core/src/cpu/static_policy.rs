@@ -209,6 +209,11 @@ impl StaticCpus {
         self.options
     }
 
+    /// The name of the resource: `cpu`.
+    pub(crate) fn resource(&self) -> &ResourceName {
+        &self.resource
+    }
+
     /// CPUs that are never assigned exclusively.
     #[must_use]
     pub fn reserved(&self) -> &CpuSet {
@@ -225,6 +230,12 @@ impl StaticCpus {
     #[must_use]
     pub fn allocatable(&self) -> CpuSet {
         self.topology.all() - &self.reserved
+    }
+
+    /// Their number.
+    pub(crate) fn num_allocatable(&self) -> usize {
+        let all = self.topology.all();
+        all.len() - all.common_len(&self.reserved)
     }
 
     /// CPUs that no container holds and that can be assigned. Mirrors `GetAvailableCPUs`.

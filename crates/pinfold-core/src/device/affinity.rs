@@ -1,41 +1,40 @@
 //! [`ByAffinity`]: free devices sorted by whether they are close to the chosen NUMA nodes.
 
-use super::{Device, DevicePool, DeviceSet};
-use crate::name::ResourceName;
+use smallvec::SmallVec;
+
+use super::{Device, DevicePool};
+use crate::name::{DeviceId, ResourceName};
 use crate::node_set::NodeSet;
 
-/// Free devices in three classes. Mirrors `filterByAffinity`.
+/// Free devices in three classes, each ascending. Mirrors `filterByAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ByAffinity {
+pub struct ByAffinity<'d> {
     /// Close to at least one of the chosen nodes.
-    pub aligned: DeviceSet,
+    pub aligned: SmallVec<[&'d DeviceId; 16]>,
     /// Close to other nodes only.
-    pub unaligned: DeviceSet,
+    pub unaligned: SmallVec<[&'d DeviceId; 16]>,
     /// Close to no existing node; all of them if no nodes were chosen or the resource has no topology information.
-    pub no_affinity: DeviceSet,
+    pub no_affinity: SmallVec<[&'d DeviceId; 16]>,
 }
 
-impl ByAffinity {
-    /// Sorts `available` devices of a resource by the chosen nodes.
+impl<'d> ByAffinity<'d> {
+    /// Sorts `available` devices of a resource, ascending, by the chosen nodes.
     #[must_use]
     pub fn sort(
         pool: &DevicePool,
         resource: &ResourceName,
-        available: DeviceSet,
+        available: &[(&'d DeviceId, &Device)],
         affinity: Option<NodeSet>,
     ) -> Self {
         let mut sorted = Self::default();
-        let Some(affinity) = affinity.filter(|_| pool.is_aligned(resource)) else {
-            sorted.no_affinity = available;
-            return sorted;
-        };
-        for id in available {
-            let class = match pool.device(resource, &id) {
-                Some(device) if device.nodes().intersects(affinity) => &mut sorted.aligned,
-                Some(device) if reports_a_node(device) => &mut sorted.unaligned,
+        let affinity = affinity.filter(|_| pool.is_aligned(resource));
+        for &(id, device) in available {
+            let class = match affinity {
+                Some(affinity) if device.nodes().intersects(affinity) => &mut sorted.aligned,
+                Some(_) if reports_a_node(device) => &mut sorted.unaligned,
                 _ => &mut sorted.no_affinity,
             };
-            class.insert(id);
+            class.push(id);
         }
         sorted
     }

@@ -8,11 +8,10 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use smallvec::SmallVec;
 
-use super::{
-    ByAffinity, DeviceEdit, DevicePool, DeviceSet, DeviceState, DevicesByResource, ReusableDevices,
-};
-use crate::name::{ContainerName, PodUid, ResourceName};
+use super::{ByAffinity, Device, DeviceEdit, DevicePool, DeviceSet, DeviceState, ReusableDevices};
+use crate::name::{ContainerName, DeviceId, PodUid, ResourceName};
 use crate::node_set::NodeSet;
 use crate::pod::{Container, Pod};
 
@@ -103,6 +102,11 @@ pub struct PreferredAllocationQuery<'a> {
 ///
 /// The answer is advice: devices that are not available are ignored, too many are cut, too few are filled up.
 pub trait PreferredAllocation {
+    /// Whether some plugin implements the call. If not, no query is made.
+    fn has_advice(&self) -> bool {
+        true
+    }
+
     /// The devices the plugin would choose, or `None` if it does not implement the call.
     ///
     /// # Errors
@@ -130,6 +134,10 @@ where
 pub struct NoPreference;
 
 impl PreferredAllocation for NoPreference {
+    fn has_advice(&self) -> bool {
+        false
+    }
+
     fn preferred(&mut self, _: PreferredAllocationQuery<'_>) -> Result<Option<DeviceSet>, String> {
         Ok(None)
     }
@@ -148,25 +156,17 @@ pub struct DeviceRequest<'a> {
     pub reusable: &'a ReusableDevices,
 }
 
-/// The devices of one container, and the edits that assign them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeviceGrant {
-    /// The devices that are new to the container.
-    pub devices: DevicesByResource,
-    /// One edit for each resource of which it is assigned devices.
-    pub edits: Vec<DeviceEdit>,
-}
-
-/// Chooses the devices of one container and adds them to `grant`. Nothing changes until the grant's edits are applied.
+/// Chooses the devices of one container and adds the edits that assign them, one for each resource. Nothing changes until
+/// they are applied.
 ///
 /// # Errors
-/// With the first resource, by name, that cannot be allocated. The grant then has those before it.
+/// With the first resource, by name, that cannot be allocated. The edits then have those before it.
 pub fn allocate(
     pool: &DevicePool,
     state: &DeviceState,
     request: DeviceRequest<'_>,
     plugins: &mut dyn PreferredAllocation,
-    grant: &mut DeviceGrant,
+    edits: &mut Vec<DeviceEdit>,
 ) -> Result<(), DeviceError> {
     for (resource, amount) in &request.container.limits {
         if !pool.is_device(state, resource) {
@@ -177,14 +177,13 @@ pub fn allocate(
             continue;
         };
         let (pod, container) = (&request.pod.uid, &request.container.name);
-        grant.edits.push(DeviceEdit {
+        edits.push(DeviceEdit {
             pod: pod.clone(),
             container: container.clone(),
             resource: resource.clone(),
             before: state.held(pod, container, resource).cloned(),
-            after: Some(devices.clone()),
+            after: Some(devices),
         });
-        grant.devices.insert(resource.clone(), devices);
     }
     Ok(())
 }
@@ -230,11 +229,12 @@ pub fn devices_to_allocate(
         chosen: BTreeSet::new(),
         plugins,
     };
-    if choice.take(request.reusable.of(resource)) {
+    if choice.take(request.reusable.of(resource).into_iter().flatten()) {
         return Ok(Some(choice.chosen));
     }
-    let mut available = pool.available(state, resource);
-    available.retain(|device| !choice.chosen.contains(device));
+    let available = pool.free(state, resource);
+    let available = available.filter(|(device, _)| !choice.chosen.contains(*device));
+    let available: SmallVec<[(&DeviceId, &Device); 16]> = available.collect();
     if available.len() < choice.missing() {
         return Err(DeviceError::Unavailable {
             resource: resource.clone(),
@@ -252,8 +252,9 @@ fn check_health(
     resource: &ResourceName,
     held: Option<&DeviceSet>,
 ) -> Result<(), DeviceError> {
+    let devices = pool.devices(resource);
     let resource = || resource.clone();
-    let Some(devices) = pool.devices(&resource()) else {
+    let Some(devices) = devices else {
         return Err(DeviceError::Unregistered {
             resource: resource(),
         });
@@ -286,8 +287,8 @@ impl DeviceChoice<'_> {
     }
 
     /// Adds as many of `devices` as are missing, in ascending order. True if the choice is complete.
-    fn take<'d>(&mut self, devices: impl IntoIterator<Item = &'d DeviceSet>) -> bool {
-        for device in devices.into_iter().flatten() {
+    fn take<'d>(&mut self, devices: impl IntoIterator<Item = &'d DeviceId>) -> bool {
+        for device in devices {
             if self.missing() == 0 {
                 break;
             }
@@ -300,33 +301,40 @@ impl DeviceChoice<'_> {
     fn fill(
         &mut self,
         pool: &DevicePool,
-        available: &DeviceSet,
+        available: &[(&DeviceId, &Device)],
         affinity: Option<NodeSet>,
     ) -> Result<(), DeviceError> {
-        let sorted = ByAffinity::sort(pool, self.resource, available.clone(), affinity);
+        let sorted = ByAffinity::sort(pool, self.resource, available, affinity);
         if self.missing() < sorted.aligned.len() {
-            self.add_preferred(&sorted.aligned)?;
-            self.take([&sorted.aligned]);
-        } else if !self.take([&sorted.aligned]) {
+            self.add_preferred(sorted.aligned.iter().copied())?;
+            self.take(sorted.aligned);
+        } else if !self.take(sorted.aligned) {
             // The aligned devices are chosen already, so the plugin is asked only about the rest.
-            self.add_preferred(available)?;
-            self.take([&sorted.unaligned, &sorted.no_affinity]);
+            self.add_preferred(available.iter().map(|(id, _)| *id))?;
+            self.take(sorted.unaligned.into_iter().chain(sorted.no_affinity));
         }
         Ok(())
     }
 
     /// Adds the devices that the plugin prefers among `devices`.
-    fn add_preferred(&mut self, devices: &DeviceSet) -> Result<(), DeviceError> {
+    fn add_preferred<'d>(
+        &mut self,
+        devices: impl Iterator<Item = &'d DeviceId>,
+    ) -> Result<(), DeviceError> {
+        if !self.plugins.has_advice() {
+            return Ok(());
+        }
+        let devices: DeviceSet = devices.cloned().collect();
         let query = PreferredAllocationQuery {
             resource: self.resource,
-            available: &(devices | &self.chosen),
+            available: &(&devices | &self.chosen),
             must_include: &self.chosen,
             size: self.size,
         };
         let advice = self.plugins.preferred(query);
         let advice = advice.map_err(|message| DeviceError::NoAdvice { message })?;
         if let Some(advice) = advice {
-            self.take([&(&advice & devices)]);
+            self.take(&(&advice & &devices));
         }
         Ok(())
     }

@@ -209,7 +209,7 @@ impl Matching {
             }
         }
         let need = self.request.saturating_sub(must_lie_in.len() as u64);
-        let mut thresholds: SmallVec<[Threshold; 2]> = SmallVec::new();
+        let mut thresholds: SmallVec<[Threshold; 1]> = SmallVec::new();
         if need > 0 {
             let available = self.devices.iter().filter(|device| device.available);
             thresholds.push(count(need, available.map(|device| device.nodes)));

@@ -109,13 +109,21 @@ impl DevicePool {
         devices.any(|(_, device)| device.reports_a_node())
     }
 
-    /// The healthy devices of a resource that no container holds. Mirrors `getAvailableDevices`.
-    #[must_use]
-    pub fn available(&self, state: &DeviceState, resource: &ResourceName) -> DeviceSet {
+    /// The healthy devices of a resource that no container holds, ascending. Mirrors `getAvailableDevices`.
+    pub fn free<'p>(
+        &'p self,
+        state: &'p DeviceState,
+        resource: &ResourceName,
+    ) -> impl Iterator<Item = (&'p DeviceId, &'p Device)> {
         let mut in_use = Ascending::new(state.in_use_of(resource));
         let devices = self.resources.get(resource).into_iter().flatten();
-        devices
-            .filter(|(id, device)| device.healthy && !in_use.contains(id))
+        devices.filter(move |(id, device)| device.healthy && !in_use.contains(id))
+    }
+
+    /// The IDs of the [free](Self::free) devices.
+    #[must_use]
+    pub fn available(&self, state: &DeviceState, resource: &ResourceName) -> DeviceSet {
+        self.free(state, resource)
             .map(|(id, _)| id.clone())
             .collect()
     }

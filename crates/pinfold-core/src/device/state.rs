@@ -86,7 +86,10 @@ impl DeviceState {
     }
 
     /// The devices of a resource that containers hold, ascending.
-    pub(super) fn in_use_of(&self, resource: &ResourceName) -> impl Iterator<Item = &DeviceId> {
+    pub(super) fn in_use_of(
+        &self,
+        resource: &ResourceName,
+    ) -> impl Iterator<Item = &DeviceId> + use<'_> {
         self.holders
             .get(resource)
             .into_iter()

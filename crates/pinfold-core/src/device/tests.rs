@@ -80,13 +80,13 @@ fn admit(
             affinity,
             reusable: &ReusableDevices::before(state, &demand, &container.name),
         };
-        let mut grant = DeviceGrant::default();
-        match allocate(pool, state, request, &mut NoPreference, &mut grant) {
+        let mut given = Vec::new();
+        match allocate(pool, state, request, &mut NoPreference, &mut given) {
             Ok(()) => {
-                for edit in &grant.edits {
+                for edit in &given {
                     state.apply(edit).expect("made for this state");
                 }
-                edits.extend(grant.edits);
+                edits.extend(given);
             }
             Err(error) => {
                 *state = before;

@@ -30,7 +30,12 @@ impl Threshold {
     pub fn new(need: u64, rows: impl IntoIterator<Item = (NodeId, u64)>) -> Self {
         let mut weights: SmallVec<[u64; 8]> = SmallVec::new();
         for (node, weight) in rows {
-            if weights.len() <= node.index() {
+            // Rows nearly always come in the order of the nodes.
+            if weights.len() == node.index() {
+                weights.push(weight);
+                continue;
+            }
+            if weights.len() < node.index() {
                 weights.resize(node.index() + 1, 0);
             }
             weights[node.index()] = weights[node.index()].saturating_add(weight);
@@ -78,7 +83,7 @@ pub struct Component {
     /// The nodes every mask must contain.
     pub forced: NodeSet,
     /// The amounts that the mask must have.
-    pub thresholds: SmallVec<[Threshold; 2]>,
+    pub thresholds: SmallVec<[Threshold; 1]>,
 }
 
 impl Component {

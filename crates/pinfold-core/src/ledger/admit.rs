@@ -253,12 +253,14 @@ impl<'p> Attempt<'_, 'p> {
         hints: &[ProviderHints],
         merge: &MergeFacts,
     ) -> Vec<ResourceFacts> {
-        let mut facts = Vec::new();
+        let mut facts = Vec::with_capacity(merge.resources.len());
         // The merge lists the resources in the order of the providers and their rows.
         let mut first = 0;
         for (provider, hints) in self.transaction.rules.providers.iter().zip(hints) {
             let listed = &merge.resources[first.min(merge.resources.len())..];
-            for mut resource in provider.facts(self, container) {
+            let begin = facts.len();
+            provider.facts(self, container, &mut facts);
+            for resource in &mut facts[begin..] {
                 let row = hints
                     .rows
                     .binary_search_by(|(name, _)| name.cmp(&resource.resource));
@@ -267,7 +269,6 @@ impl<'p> Attempt<'_, 'p> {
                     resource.merge_index = Some(first + row);
                     resource.hints = Some(merged.hints);
                 }
-                facts.push(resource);
             }
             first += hints.rows.len().max(1);
         }
@@ -342,7 +343,9 @@ impl<'p> Attempt<'_, 'p> {
             }
             _ => error.cause.to_string(),
         };
-        self.explanation.shortage = provider.facts(self, container);
+        let mut shortage = Vec::new();
+        provider.facts(self, container, &mut shortage);
+        self.explanation.shortage = shortage;
         self.explanation.cause = Some(error.cause);
         Rejection {
             reason: error.reason,

@@ -29,10 +29,14 @@ pub(super) trait HintProvider: Debug + Sync {
     /// The hints for one container, or for the pod as a whole.
     fn hints(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>) -> ProviderHints;
 
-    /// What one container, or the pod as a whole, requests of this provider, and what the machine has of it. Ascending
-    /// by resource name, like the rows of the hints.
-    fn facts(&self, attempt: &Attempt<'_, '_>, container: Option<&Container>)
-    -> Vec<ResourceFacts>;
+    /// Adds what one container, or the pod as a whole, requests of this provider, and what the machine has of it.
+    /// Ascending by resource name, like the rows of the hints.
+    fn facts(
+        &self,
+        attempt: &Attempt<'_, '_>,
+        container: Option<&Container>,
+        facts: &mut Vec<ResourceFacts>,
+    );
 
     /// Allocates for one container, close to the merged hint.
     fn allocate<'p>(

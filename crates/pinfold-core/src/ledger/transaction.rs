@@ -9,6 +9,9 @@ use crate::edit::Direction;
 use crate::memory::MemoryEdit;
 use crate::name::{PodUid, ResourceName};
 
+/// A pod of one container on one NUMA node: its devices, the shared pool, its CPUs, the node, its memory, the pod.
+const USUAL_EDITS: usize = 6;
+
 /// A state, and the edits that the current event has applied to it so far.
 pub(super) struct LedgerTransaction<'a> {
     pub(super) rules: &'a Rules,
@@ -21,7 +24,7 @@ impl<'a> LedgerTransaction<'a> {
         Self {
             rules,
             state,
-            edits: Vec::new(),
+            edits: Vec::with_capacity(USUAL_EDITS),
         }
     }
 

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use super::allocate_pod::{EmptySharedPool, check_shared_pool, pod_total};
 use super::reuse::{PodMemory, ReusableMemory};
 use super::static_policy::StaticMemory;
-use super::table::{MemoryAmounts, MemoryBlock, MemoryState};
+use super::table::{MemoryAmounts, MemoryBlock, MemoryState, NodeMemory};
 use crate::cover::{lowest_of_narrowest, narrowest};
 use crate::demand::{MemoryDemand, PodDemand};
 use crate::hint::{Component, Family, Hint, Preference, ProviderHints, ResourceHints, Threshold};
@@ -179,9 +179,15 @@ fn searched(state: &MemoryState, requested: MemoryDemand, reusable: ReusableMemo
     let rows = match search.family() {
         None => SmallVec::new(),
         Some(family) => {
-            let row =
-                |resource: &ResourceName| (resource.clone(), ResourceHints::Family(family.clone()));
-            requested.keys().map(row).collect()
+            let mut rows = SmallVec::with_capacity(requested.len());
+            let copies = requested.len().saturating_sub(1);
+            for resource in requested.keys().take(copies) {
+                rows.push((resource.clone(), ResourceHints::Family(family.clone())));
+            }
+            if let Some(last) = requested.keys().next_back() {
+                rows.push((last.clone(), ResourceHints::Family(family)));
+            }
+            rows
         }
     };
     MemoryHints {
@@ -280,6 +286,15 @@ impl MemoryHintSearch<'_> {
     /// The width of the narrowest mask that fits on an empty machine; 0, which no mask has, if that could not be
     /// proven, and that of all nodes if they do not suffice.
     fn narrowest_on_empty_machine(&self) -> usize {
+        let alone = |node: &NodeMemory| {
+            let enough = |(resource, &amount): (&ResourceName, &u64)| {
+                amount == 0 || node.amounts(resource).allocatable >= amount
+            };
+            self.requested.iter().all(enough)
+        };
+        if self.state.nodes.values().any(alone) {
+            return 1;
+        }
         let thresholds = self.thresholds(|amounts| amounts.allocatable);
         let nodes = self.state.node_ids();
         match narrowest(nodes, NodeSet::EMPTY, &thresholds) {
@@ -290,7 +305,7 @@ impl MemoryHintSearch<'_> {
     }
 
     /// One threshold per requested type.
-    fn thresholds(&self, field: impl Fn(MemoryAmounts) -> u64) -> SmallVec<[Threshold; 2]> {
+    fn thresholds(&self, field: impl Fn(MemoryAmounts) -> u64) -> SmallVec<[Threshold; 1]> {
         let requested = self.requested.iter().filter(|(_, amount)| **amount > 0);
         requested
             .map(|(resource, &amount)| {

@@ -106,6 +106,9 @@ impl<'p> PodMemory<'p> {
         pod: &PodUid,
         given: &[MemoryBlock],
     ) {
+        if self.inits.is_empty() {
+            return;
+        }
         for block in given {
             let key = (block.nodes, block.resource.clone());
             let Some(left) = self.inits.get_mut(&key) else {

@@ -17,7 +17,7 @@ pub struct MergeFacts {
     /// narrowest mask. 0 if no resource has masks.
     pub best_width: usize,
     /// A summary of every resource's hints, in the order of the request.
-    pub resources: SmallVec<[MergeResourceFacts; 8]>,
+    pub resources: SmallVec<[MergeResourceFacts; 4]>,
     /// The number of candidates for the answer, where it is known without an additional search.
     pub candidates: Option<usize>,
     /// With `prefer-closest-numa-nodes`: the distances of the answer.

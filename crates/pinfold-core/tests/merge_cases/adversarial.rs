@@ -61,7 +61,7 @@ pub fn adversarial(random: &mut Random, count: usize, shape: Option<Shape>) -> M
         let kinds = random.between(2, 3);
         let middle = 1_u64 << 33;
         let offsets: Vec<u64> = all.iter().map(|_| random.below(1 << 32)).collect();
-        let mut thresholds: smallvec::SmallVec<[Threshold; 2]> = smallvec::SmallVec::new();
+        let mut thresholds: smallvec::SmallVec<[Threshold; 1]> = smallvec::SmallVec::new();
         let take = random.between(1, count.max(2) - 1);
         for kind in 0..kinds {
             let rows = all.iter().zip(&offsets).map(|(node, &offset)| match kind {

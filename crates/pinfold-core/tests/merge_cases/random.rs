@@ -109,7 +109,7 @@ fn device(random: &mut Random, all: NodeSet, largest: u64) -> ResourceHints {
     }
     let width = fewest(free.need, &total, universe);
     let mut forced = NodeSet::EMPTY;
-    let mut thresholds: smallvec::SmallVec<[Threshold; 2]> = [free].into_iter().collect();
+    let mut thresholds: smallvec::SmallVec<[Threshold; 1]> = [free].into_iter().collect();
     if random.chance(10) {
         forced = random.one(universe);
     }

@@ -152,13 +152,20 @@ fn devices_are_sorted_by_the_chosen_nodes() {
             ("wide", device(Some(&[0, 1]))),
         ],
     );
-    let all = pool.available(&DeviceState::default(), &gpu());
-    let sorted = ByAffinity::sort(&pool, &gpu(), all.clone(), Some(nodes(&[0])));
-    assert_eq!(sorted.aligned, set("near wide"));
-    assert_eq!(sorted.unaligned, set("far gone nowhere-far"));
-    assert_eq!(sorted.no_affinity, set("empty none nowhere"));
-    let unsorted = ByAffinity::sort(&pool, &gpu(), all.clone(), None);
-    assert_eq!(unsorted.no_affinity, all);
+    let state = DeviceState::default();
+    let all: Vec<_> = pool.free(&state, &gpu()).collect();
+    let sorted = ByAffinity::sort(&pool, &gpu(), &all, Some(nodes(&[0])));
+    let names = |ids: &[&DeviceId]| {
+        ids.iter()
+            .map(|id| id.as_str())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(names(&sorted.aligned), "near wide");
+    assert_eq!(names(&sorted.unaligned), "far gone nowhere-far");
+    assert_eq!(names(&sorted.no_affinity), "empty none nowhere");
+    let unsorted = ByAffinity::sort(&pool, &gpu(), &all, None);
+    assert_eq!(unsorted.no_affinity.len(), all.len());
 }
 
 #[test]

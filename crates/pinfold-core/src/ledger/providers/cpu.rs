@@ -7,7 +7,7 @@ use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::state::ReusableCpus;
 use crate::ledger::transaction::LedgerTransaction;
-use crate::name::{PodUid, ResourceName};
+use crate::name::PodUid;
 use crate::pod::Container;
 
 /// Exclusive CPUs; nothing under the policy `none`.
@@ -33,19 +33,20 @@ impl HintProvider for CpuProvider {
         &self,
         attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
-    ) -> Vec<ResourceFacts> {
+        facts: &mut Vec<ResourceFacts>,
+    ) {
         let Attempt {
             transaction, pod, ..
         } = attempt;
         let Some(policy) = transaction.rules.cpus.as_static() else {
-            return Vec::new();
+            return;
         };
         let requested = match container {
             Some(container) => pod.demand.container_cpus(container),
             None => pod.demand.pod_cpus(),
         };
         if requested == 0 || pod.demand.is_ignored() {
-            return Vec::new();
+            return;
         }
         let free = policy.usable(&transaction.state.cpus, &pod.cpus);
         let nodes = policy.topology().nodes().iter().map(|node| {
@@ -53,16 +54,16 @@ impl HintProvider for CpuProvider {
             let free = node.cpus.common_len(&free) as u64;
             NodeFacts::new(node.id, (node.cpus.len() - reserved) as u64, free)
         });
-        vec![ResourceFacts {
-            total: policy.allocatable().len() as u64,
+        facts.push(ResourceFacts {
+            total: policy.num_allocatable() as u64,
             free: free.len() as u64,
             nodes: nodes.collect(),
             ..ResourceFacts::new(
-                ResourceName::from("cpu"),
+                policy.resource().clone(),
                 ResourceManager::Cpu,
                 requested as u64,
             )
-        }]
+        });
     }
 
     fn allocate<'p>(

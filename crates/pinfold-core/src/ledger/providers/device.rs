@@ -3,7 +3,7 @@
 use super::{AllocationError, Attempt, HintProvider};
 use crate::decision::{RejectionReason, ResourceManager};
 use crate::demand;
-use crate::device::{self, DeviceError, DeviceGrant, DeviceMasks, DeviceRequest};
+use crate::device::{self, DeviceError, DeviceMasks, DeviceRequest};
 use crate::explanation::{Cause, NodeFacts, ResourceFacts};
 use crate::hint::{Hint, ProviderHints};
 use crate::ledger::transaction::LedgerTransaction;
@@ -35,7 +35,8 @@ impl HintProvider for DeviceProvider {
         &self,
         attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
-    ) -> Vec<ResourceFacts> {
+        facts: &mut Vec<ResourceFacts>,
+    ) {
         let Attempt {
             transaction, pod, ..
         } = attempt;
@@ -48,16 +49,13 @@ impl HintProvider for DeviceProvider {
             }
         };
         let pool = &transaction.state.pool;
-        let mut all = Vec::new();
         for (resource, amount) in limits {
             let Some(devices) = pool.devices(resource) else {
                 continue;
             };
-            let mut free = pool.available(&transaction.state.devices, resource);
-            if container.is_some() {
-                free.extend(pod.devices.of(resource).into_iter().flatten().cloned());
-            }
-            let mut facts = ResourceFacts {
+            let mut free = pool.free(&transaction.state.devices, resource).peekable();
+            let reusable = pod.devices.of(resource).filter(|_| container.is_some());
+            let mut of_resource = ResourceFacts {
                 nodes: pool
                     .nodes()
                     .iter()
@@ -70,26 +68,26 @@ impl HintProvider for DeviceProvider {
                 )
             };
             for (id, device) in devices.iter().filter(|(_, device)| device.healthy) {
-                let free = u64::from(free.contains(id));
-                facts.total += 1;
-                facts.free += free;
+                let is_free = free.next_if(|(next, _)| *next == id).is_some();
+                let is_reusable = || reusable.is_some_and(|reusable| reusable.contains(id));
+                let free = u64::from(is_free || is_reusable());
+                of_resource.total += 1;
+                of_resource.free += free;
                 let near: NodeSet = device.nodes() & pool.nodes();
-                for node in facts
-                    .nodes
-                    .iter_mut()
-                    .filter(|node| near.contains(node.node))
-                {
-                    node.total += 1;
-                    node.free += free;
+                for at in near {
+                    let row = of_resource.nodes.iter_mut().find(|row| row.node == at);
+                    if let Some(row) = row {
+                        row.total += 1;
+                        row.free += free;
+                    }
                 }
                 if near.is_empty() {
-                    facts.without_topology.total += 1;
-                    facts.without_topology.free += free;
+                    of_resource.without_topology.total += 1;
+                    of_resource.without_topology.free += free;
                 }
             }
-            all.push(facts);
+            facts.push(of_resource);
         }
-        all
     }
 
     fn allocate<'p>(
@@ -111,12 +109,12 @@ impl HintProvider for DeviceProvider {
             affinity: hint.mask,
             reusable: &pod.devices,
         };
-        let mut grant = DeviceGrant::default();
+        let mut edits = Vec::new();
         let (pool, devices) = (&state.pool, &state.devices);
-        let allocated = device::allocate(pool, devices, request, *plugins, &mut grant);
+        let allocated = device::allocate(pool, devices, request, *plugins, &mut edits);
         // The devices of resources before the one that is short stay assigned as long as other parts of a rejected pod.
         if allocated.is_ok() || !transaction.rules.fidelity().releases_last_pod() {
-            transaction.devices(grant.edits);
+            transaction.devices(edits);
         }
         allocated?;
         let devices = &transaction.state.devices;

@@ -33,23 +33,26 @@ impl HintProvider for MemoryProvider {
         &self,
         attempt: &Attempt<'_, '_>,
         container: Option<&Container>,
-    ) -> Vec<ResourceFacts> {
+        facts: &mut Vec<ResourceFacts>,
+    ) {
         let Attempt {
             transaction, pod, ..
         } = attempt;
         let memory = &transaction.state.memory;
         let managed = pod.demand.is_guaranteed() && !pod.demand.is_ignored();
         if memory.nodes().is_empty() || !managed {
-            return Vec::new();
+            return;
         }
         let requested = match container {
             Some(container) => pod.demand.container_memory(container),
             None => pod.demand.pod_memory(),
         };
-        let all = memory.node_ids();
         let resource = |(resource, requested): (ResourceName, u64)| {
+            let (mut total, mut free) = (0_u64, 0_u64);
             let nodes = memory.nodes().iter().map(|(&node, row)| {
                 let amounts = row.amounts(&resource);
+                total = total.saturating_add(amounts.allocatable);
+                free = free.saturating_add(amounts.free);
                 NodeFacts {
                     grouping: match (row.cells.len() > 1, row.assignments) {
                         (true, _) => MemoryGrouping::Group(row.cells),
@@ -59,15 +62,16 @@ impl HintProvider for MemoryProvider {
                     ..NodeFacts::new(node, amounts.allocatable, amounts.free)
                 }
             });
+            let nodes = nodes.collect();
             ResourceFacts {
-                total: memory.allocatable(all, &resource),
-                free: memory.free(all, &resource),
-                nodes: nodes.collect(),
+                total,
+                free,
+                nodes,
                 ..ResourceFacts::new(resource, ResourceManager::Memory, requested)
             }
         };
         let requested = requested.unwrap_or_default().into_iter();
-        requested.map(resource).collect()
+        facts.extend(requested.map(resource));
     }
 
     fn allocate<'p>(

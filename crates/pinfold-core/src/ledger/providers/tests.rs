@@ -25,12 +25,9 @@ impl HintProvider for PrefersNodeOne {
         ProviderHints::one("example.com/link".into(), ResourceHints::List(vec![one]))
     }
 
-    fn facts(&self, _: &Attempt<'_, '_>, _: Option<&Container>) -> Vec<ResourceFacts> {
-        vec![ResourceFacts::new(
-            "example.com/link".into(),
-            ResourceManager::Device,
-            1,
-        )]
+    fn facts(&self, _: &Attempt<'_, '_>, _: Option<&Container>, facts: &mut Vec<ResourceFacts>) {
+        let link = "example.com/link".into();
+        facts.push(ResourceFacts::new(link, ResourceManager::Device, 1));
     }
 
     fn allocate<'p>(
