@@ -121,6 +121,12 @@ fn answer_about_round(name: &str, decider: &str, round: &Round) -> Value {
 }
 
 #[test]
+fn every_recorded_decision_of_vc_scheduler_on_the_agent_s_objects_is_predicted() {
+    let decisions = compare_rounds("vc-scheduler", "volcano");
+    assert!(decisions >= 300, "{decisions} decisions");
+}
+
+#[test]
 fn every_recorded_decision_of_topology_match_on_the_agent_s_objects_is_predicted() {
     let decisions = compare_rounds("topology-match", "scheduler-plugins");
     assert!(decisions >= 300, "{decisions} decisions");
