@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pinfold_core::quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::holdings::{Holdings, agent, array, kubelet_state, pod_resources, text_of};
+use super::holdings::{Held, Holdings, agent, array, kubelet_state, pod_resources, text_of};
 use super::kubelet::{Settings, start_anew};
 use super::machine::{GPU, Machine, NODE};
 use super::pods::{Answer, bind, end, end_all, random};
@@ -189,13 +189,22 @@ impl Case<'_> {
             let found = predicted
                 .get(name)
                 .ok_or_else(|| format!("{name} was not predicted"))?;
+            let place = |container: &String, held: &Held| {
+                let (cpus, memory, mut nodes) = held.places();
+                if !found.aligned.contains(container) {
+                    nodes.fill(0);
+                }
+                (cpus, memory, nodes)
+            };
+            // What a kubelet's files have of a rejected pod is removed with the next one.
             let holds = seen.held.iter();
+            let holds = holds.filter(|_| seen.answer == Answer::Admitted);
             let held: BTreeMap<_, _> = holds
-                .map(|((_, container), held)| (container.clone(), held.places()))
+                .map(|((_, container), held)| (container.clone(), place(container, held)))
                 .collect();
             let expected = found.containers.iter();
             let expected: BTreeMap<_, _> = expected
-                .map(|(container, held)| (container.clone(), held.places()))
+                .map(|(container, held)| (container.clone(), place(container, held)))
                 .filter(|(_, held)| *held != Default::default())
                 .collect();
             if seen.answer != found.answer || held != expected {
