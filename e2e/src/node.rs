@@ -45,23 +45,22 @@ pub(crate) fn run(report: &mut Report) {
 
 fn themes(report: &mut Report, stage: &Stage, machine: &Machine) {
     let names = std::env::var(ONLY).unwrap_or_default();
-    let mut theme =
-        |name: &str, run: fn(&mut Report, &Stage, &Machine) -> Result<(), String>| {
-            let is_wanted = names.is_empty() || names.split(',').any(|one| one == name);
-            report.theme(
-                format_args!("node: {name}"),
-                Runs::Must,
-                |report| match is_wanted {
-                    true => {
-                        // What a theme that failed left behind.
-                        let cleared = pods::end_all(stage);
-                        let outcome = cleared.and_then(|()| run(report, stage, machine));
-                        Ok(outcome.map_err(|problem| machine.with_logs(&problem))?)
-                    }
-                    false => Err(Stop::Skip(format!("{ONLY} names others"))),
-                },
-            );
-        };
+    let mut theme = |name: &str, run: fn(&mut Report, &Stage, &Machine) -> Result<(), String>| {
+        let is_wanted = names.is_empty() || names.split(',').any(|one| one == name);
+        report.theme(
+            format_args!("node: {name}"),
+            Runs::Must,
+            |report| match is_wanted {
+                true => {
+                    // What a theme that failed left behind.
+                    let cleared = pods::end_all(stage);
+                    let outcome = cleared.and_then(|()| run(report, stage, machine));
+                    Ok(outcome.map_err(|problem| machine.with_logs(&problem))?)
+                }
+                false => Err(Stop::Skip(format!("{ONLY} names others"))),
+            },
+        );
+    };
     theme("takeover", takeover::run);
     theme("manage", manage::run);
     theme("mirror", mirror::run);

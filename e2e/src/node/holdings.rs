@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pinfold_core::cpu_set::CpuSet;
+use pinfold_core::cpu_set::{CpuId, CpuSet};
 use serde_json::Value;
 
 use super::machine::{DEVICES, Machine};
@@ -217,7 +217,7 @@ fn cpu_set(value: &Value) -> Result<CpuSet, String> {
 pub(super) fn nodes_of(text: &str) -> Result<Nodes, String> {
     // They are written as CPUs are.
     let ids = CpuSet::parse(text).map_err(|error| format!("{text}: {error}"))?;
-    Ok(ids.iter().map(|id| id.get()).collect())
+    Ok(ids.iter().map(CpuId::get).collect())
 }
 
 pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {

@@ -210,6 +210,8 @@ impl Managed<'_> {
     /// so the kubelet, which has no managers, admits it, and the agent does not.
     fn rejected(&self) -> Result<(), String> {
         let held = self.reported()?;
+        // Its request would be beyond the sum.
+        end(self.stage, "shared")?;
         for node in [0, 1] {
             let mut on_node = held.iter().filter(|((pod, _), held)| {
                 let cpus = &held.cpus;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pinfold_core::quantity::Quantity;
 use serde_json::{Value, json};
 
-use super::holdings::{Holdings, agent, array, kubelet_state, pod_resources, text_of};
+use super::holdings::{Held, Holdings, agent, array, kubelet_state, pod_resources, text_of};
 use super::kubelet::{Settings, start_anew};
 use super::machine::{GPU, Machine, NODE};
 use super::pods::{Answer, bind, end, end_all, random};
@@ -24,6 +24,8 @@ const PODS: u32 = 26;
 const STARTS: u64 = 9;
 /// After so many in a hundred a pod ends.
 const ENDS: u64 = 12;
+/// The reserved CPUs, which are on the first NUMA node.
+const RESERVED: u64 = 2;
 /// The most differences that are printed.
 const PRINTED: usize = 8;
 
@@ -189,13 +191,22 @@ impl Case<'_> {
             let found = predicted
                 .get(name)
                 .ok_or_else(|| format!("{name} was not predicted"))?;
+            let place = |container: &String, held: &Held| {
+                let (cpus, memory, mut nodes) = held.places();
+                if !found.aligned.contains(container) {
+                    nodes.fill(0);
+                }
+                (cpus, memory, nodes)
+            };
+            // What a kubelet's files have of a rejected pod is removed with the next one.
             let holds = seen.held.iter();
+            let holds = holds.filter(|_| seen.answer == Answer::Admitted);
             let held: BTreeMap<_, _> = holds
-                .map(|((_, container), held)| (container.clone(), held.places()))
+                .map(|((_, container), held)| (container.clone(), place(container, held)))
                 .collect();
             let expected = found.containers.iter();
             let expected: BTreeMap<_, _> = expected
-                .map(|(container, held)| (container.clone(), held.places()))
+                .map(|(container, held)| (container.clone(), place(container, held)))
                 .filter(|(_, held)| *held != Default::default())
                 .collect();
             if seen.answer != found.answer || held != expected {
@@ -271,6 +282,10 @@ impl Case<'_> {
                     let held = verify::held_on(named, id, &name);
                     let expected = match free_memory.get(&(id, name.clone())) {
                         Some(free) => *free,
+                        // Allocatable CPUs are the capacity, for a reader that subtracts reserved CPUs itself.
+                        None if name == "cpu" && id == 0 => {
+                            amount("allocatable")?.saturating_sub(held + RESERVED)
+                        }
                         None => amount("allocatable")?.saturating_sub(held),
                     };
                     equal(

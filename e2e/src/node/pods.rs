@@ -64,10 +64,6 @@ pub(super) fn random(dice: &mut Dice, name: &str, starts: bool) -> Value {
     if !inits.is_empty() {
         pod["spec"]["initContainers"] = inits.into();
     }
-    if dice.says(8) {
-        let amounts = json!({ "cpu": (2 + dice.below(3)).to_string(), "memory": "1Gi" });
-        pod["spec"]["resources"] = json!({ "requests": amounts, "limits": amounts });
-    }
     if !starts {
         pod["spec"]["volumes"] = json!([{ "name": "missing", "configMap": { "name": "missing" } }]);
         for kind in ["initContainers", "containers"] {

@@ -1,6 +1,6 @@
 //! [`Predictor`]: what `pinfold simulate --bound` answers about a sequence of pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +19,8 @@ pub(super) struct Predicted {
     pub(super) answer: Answer,
     /// What each container gets.
     pub(super) containers: BTreeMap<String, Held>,
+    /// The containers whose devices are on a NUMA node that the managers chose: elsewhere a kubelet takes any device.
+    pub(super) aligned: BTreeSet<String>,
 }
 
 /// What happened on the node.
@@ -116,9 +118,14 @@ fn read(event: &Value) -> Result<Predicted, String> {
         ),
     };
     let containers = array(&event["assignment"]["containers"]);
+    let aligned = array(&event["assignment"]["containers"])
+        .filter(|one| array(&one["affinity"]["mask"]).count() == 1)
+        .map(|one| text_of(&one["name"]));
+    let aligned = aligned.collect();
     let containers = containers.map(|one| Ok((text_of(&one["name"]), simulated(one)?)));
     Ok(Predicted {
         answer,
         containers: containers.collect::<Result<_, String>>()?,
+        aligned,
     })
 }
