@@ -81,7 +81,7 @@ pub(super) enum State {
 pub(super) struct PlayedSandbox {
     id: String,
     ready: bool,
-    /// Whether it was stopped while the agent was down.
+    /// Whether it was stopped while the agent was down, or could not journal it.
     pub(super) stopped_unseen: bool,
 }
 
@@ -708,7 +708,8 @@ impl PlayedNode {
             }
         }
         self.pods[pod].sandboxes[at].ready = false;
-        self.pods[pod].sandboxes[at].stopped_unseen = self.agent.is_none();
+        // What could not be journaled is forgotten when the agent is killed.
+        self.pods[pod].sandboxes[at].stopped_unseen = self.agent.is_none() || self.disk_is_full;
         let message = self.sandbox_message(pod, &self.pods[pod].uid, &self.pods[pod].sandboxes[at]);
         let _ = self.event(|plugin| plugin.stop_pod_sandbox(&message));
     }

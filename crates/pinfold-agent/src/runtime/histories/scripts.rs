@@ -108,6 +108,18 @@ fn a_pod_that_ends_while_the_agent_is_down_is_released() {
 }
 
 #[test]
+fn a_pod_that_ended_on_a_full_disk_before_a_kill_is_released_with_its_sandbox() {
+    let setup = Setup {
+        runtime: CriO,
+        api_server: false,
+        takeover: true,
+        koordinator: true,
+    };
+    let ended = [Run(6), Disk(true), Delete(6), Kill, Disk(false), StartAgent];
+    holds_with(setup, &[&ended[..], &[RemoveSandbox(6), Check]].concat());
+}
+
+#[test]
 fn a_container_that_is_being_created_while_the_agent_connects_keeps_its_cpus() {
     for api_server in [false, true] {
         let steps = [
