@@ -47,10 +47,6 @@ impl Hint {
 
 /// The hints of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a boxed family would cost an allocation per decision"
-)]
 pub enum ResourceHints {
     /// No preference (the kubelet's nil list, nil map or empty map).
     DontCare,

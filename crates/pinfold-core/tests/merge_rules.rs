@@ -414,14 +414,18 @@ fn sixty_four_nodes_work_like_two() {
 
 #[test]
 fn huge_amounts_are_rounded_and_reported() {
-    let huge = [u64::MAX; 20];
+    let huge = [u64::MAX - 1; 20];
     let merged = case(
         first(20),
-        [sum(u64::MAX, &huge, 1), sum(u64::MAX - 1, &huge, 1)],
+        [sum(u64::MAX, &huge, 2), sum(u64::MAX, &huge, 2)],
     )
     .merge();
-    assert_eq!(merged.hint, Hint::on(set(&[0]), true));
+    assert_eq!(merged.hint, Hint::on(set(&[0, 1]), true));
     assert!(merged.facts.unfinished.contains(MergeSearch::Amounts));
+    // One node is enough: nothing is added up.
+    let merged = case(first(20), [sum(u64::MAX - 1, &huge, 1), sum(1, &huge, 1)]).merge();
+    assert_eq!(merged.hint, Hint::on(set(&[0]), true));
+    assert!(merged.facts.exact());
     // Few enough nodes to list: exact nevertheless.
     let merged = case(first(3), [sum(u64::MAX, &[u64::MAX / 2; 3], 3)]).merge();
     assert_eq!(merged.hint, Hint::on(first(3), true));

@@ -42,4 +42,4 @@ pub use node::{NodePolicies, NodeSettings, node};
 pub use pod::{demand, effective_limits, effective_requests, with_resource_spec};
 pub use status::{NumaNodeResources, ResourceStatus, SharedPoolRef};
 pub use write_annotations::publish;
-pub(crate) use zone_cpus::usable_cpus;
+pub use zone_cpus::usable_cpus;

@@ -11,6 +11,7 @@ use pinfold_core::name::{NodeName, ResourceName};
 use pinfold_core::node_set::{NodeId, NodeSet};
 use pinfold_core::occupancy::{DeviceUse, HeldMemory, Holder, Occupancy};
 use pinfold_kube::cluster::{DialectName, NodeSources, PodHoldings, PodLocation};
+use pinfold_kube::koordinator::usable_cpus;
 use pinfold_kube::node_resource_topology::{NodeResourceTopology, NrtResource, NrtZone};
 use pinfold_kube::pod::is_extended;
 use serde::Serialize;
@@ -114,9 +115,16 @@ pub(super) fn numa_usage(state: &ClusterState, found: &NodeSources<'_>) -> Vec<N
             .collect();
     }
     if !zones.is_empty() {
-        let own = |(id, zone): (NodeId, &NrtZone)| NumaUsage {
-            numa_node: Some(id.get()),
-            ..counts(Some(zone))
+        let usable = found.topology.map(usable_cpus).unwrap_or_default();
+        let own = |(id, zone): (NodeId, &NrtZone)| {
+            let mut own = counts(Some(zone));
+            own.numa_node = Some(id.get());
+            // `allocatable` of a report for koord-scheduler includes the reserved CPUs.
+            if let Some(usable) = usable.get(zone.name.as_str()) {
+                let usable = u64::try_from(usable.value()).unwrap_or(0);
+                own.cpus = ResourceUsage::of(own.cpus.total, usable, own.cpus.free);
+            }
+            own
         };
         return zones.into_iter().map(own).collect();
     }

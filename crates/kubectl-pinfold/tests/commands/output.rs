@@ -28,6 +28,42 @@ fn json_and_yaml_are_the_same_value() {
     }
 }
 
+/// A report as the agent writes it for koord-scheduler: `allocatable` counts CPU 0, which an annotation reserves.
+const REPORTED: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: one}
+status: {allocatable: {cpu: 1950m, memory: 8Gi, pods: "110"}, nodeInfo: {kubeletVersion: v1.36.4}}
+---
+apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata:
+  name: one
+  annotations:
+    kubelet.koordinator.sh/cpu-manager-policy: '{"policy":"static","reservedCPUs":"0"}'
+    node.koordinator.sh/cpu-topology: '{"detail":[{"id":0,"core":0,"socket":0,"node":0},{"id":1,"core":1,"socket":0,"node":0}]}'
+attributes:
+- {name: topologyManagerPolicy, value: single-numa-node}
+- {name: cpuManagerPolicy, value: static}
+zones:
+- name: node-0
+  type: Node
+  resources:
+  - {name: cpu, capacity: "2", allocatable: "2", available: "1"}
+"#;
+
+#[test]
+fn reserved_cpus_of_a_report_are_not_counted_as_used_by_pods() {
+    let file = format!("{}/reported.yaml", scratch());
+    fs::write(&file, REPORTED).expect("writable");
+    let top = play(&format!("top -o json --nodes {file}")).stdout;
+    let top: serde_json::Value = serde_json::from_str(&top).expect("JSON");
+    assert_eq!(
+        top["nodes"][0]["numa"][0]["cpus"],
+        serde_json::json!({"total": 2, "reserved": 1, "used": 0, "free": 1}),
+    );
+}
+
 #[test]
 fn text_has_no_colour_codes_and_fits_80_columns() {
     for line in COMMANDS {

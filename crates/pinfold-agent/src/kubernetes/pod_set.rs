@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_core::name::PodUid;
+use pinfold_core::quantity::Quantity;
 use pinfold_kube::pod::StatusPhase;
 use pinfold_kube::pod_fingerprint::{
     ExclusiveKinds, FingerprintMethod, exclusive_kinds, fingerprint,
@@ -53,7 +54,7 @@ impl PodSetFingerprint {
                 .iter()
                 .filter_map(|own| own.requests.get("cpu"));
             let whole = requests
-                .map(|cpu| cpu.milli_value())
+                .map(Quantity::milli_value)
                 .filter(|cpu| cpu % 1000 == 0);
             let cpus = whole.sum::<i64>() / 1000;
             (&spec.uid, usize::try_from(cpus).unwrap_or(0))

@@ -32,7 +32,8 @@ pub(super) fn publish_for_koordinator(zone: &mut NrtZone) {
 
 /// The CPUs of each zone that pods may use, by the zone's name: without the reserved CPUs, whichever meaning
 /// `allocatable` has.
-pub(crate) fn usable_cpus(topology: &NodeResourceTopology) -> BTreeMap<&str, Quantity> {
+#[must_use]
+pub fn usable_cpus(topology: &NodeResourceTopology) -> BTreeMap<&str, Quantity> {
     let facts = ReportAnnotations::read(topology, Fidelity::Exact);
     let facts = facts.map(|read| read.value).unwrap_or_default();
     let cpus = facts.topology(Fidelity::Sound);

@@ -61,7 +61,9 @@ fn test_names(document: &str) -> BTreeSet<&str> {
 #[test]
 fn every_test_and_switch_that_a_document_names_exists() {
     let mut files = Vec::new();
-    rust_files(&root().join("crates"), &mut files);
+    for folder in ["crates", "e2e"] {
+        rust_files(&root().join(folder), &mut files);
+    }
     let mut sources = String::new();
     for file in files {
         sources.push_str(&fs::read_to_string(file).unwrap());

@@ -1,6 +1,6 @@
 //! What must not end in wrong decisions: restarts, a Node that is made anew, and Volcano's definition instead of ours.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn replaced(
     stage: &Stage,
     scheduler: &VcScheduler,
     nodes: &Nodes,
-    file: &PathBuf,
+    file: &Path,
 ) -> Result<(), String> {
     let before = reads(scheduler, nodes)?;
     let uid = |object: &Value| object["metadata"]["uid"].clone();

@@ -69,8 +69,8 @@ impl Bookings {
     /// Compares the pods that the report accounts for with those that are bound to the node.
     pub(super) fn update(&mut self, report: &PodSetFingerprint, pods: &[CachedPod], now: Instant) {
         let waiting: BTreeSet<PodUid> = report.without_cpus(pods).cloned().collect();
-        let over = self.waiting.keys().filter(|uid| !waiting.contains(*uid));
-        let ended = over.filter(|uid| !report.accounted.contains(*uid)).last();
+        let mut over = self.waiting.keys().filter(|uid| !waiting.contains(*uid));
+        let ended = over.rfind(|uid| !report.accounted.contains(*uid));
         self.ended = ended.cloned().or_else(|| self.ended.take());
         if let Some(before) = &self.accounted {
             for (uid, cpus) in report.with_cpus(pods) {
