@@ -142,7 +142,7 @@ e2e-install: ## the images, the chart and the installation pages as users run th
 e2e-cluster: ## the scheduler with a real control plane and a real kubelet (root; builds Kubernetes with Go, once)
 	$(CARGO) run --quiet -p e2e -- cluster
 
-e2e-node-long: ## a node with two NUMA nodes, a real kubelet, containerd and device plugin: 200 admissions, a takeover and back, mode manage (root; builds Kubernetes with Go, once; PINFOLD_E2E_NODE names themes)
+e2e-node-long: ## an emulated node with two NUMA nodes, a real kubelet, containerd and device plugin: a takeover and back, mode manage, mode mirror under all policies (root; builds Kubernetes with Go, once; PINFOLD_E2E_NODE names themes)
 	$(CARGO) run --quiet -p e2e -- node-long
 
 e2e-crio: ## the agent with CRI-O, which is built with Go once (root; installs conmon and skopeo; PINFOLD_E2E_AGENT_SEED repeats a run)

@@ -56,6 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_ratio_is_read_from_json_to_its_last_digit() {
+        let ratio: f64 = serde_json::from_str("1.8900000000000001").expect("a number");
+        assert_eq!(amplify(4000, ratio), 7561);
+        assert_eq!(amplify(4000, 1.89), 7560);
+    }
+
+    #[test]
     fn only_a_ratio_above_one_amplifies_and_rounds_up() {
         let table = [
             (1000, 1.5, 1500),
