@@ -51,12 +51,17 @@ func ReadFile(path string) ([]Line, error) {
 	}
 	var lines []Line
 	decoder := json.NewDecoder(bufio.NewReader(from))
-	for decoder.More() {
+	for {
 		var line Line
-		if err := decoder.Decode(&line); err != nil {
-			return nil, err
+		if err := decoder.Decode(&line); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("%s: expected vectors, found none", path)
 	}
 	return lines, nil
 }

@@ -9,9 +9,6 @@ import (
 	"pinfold.dev/generate/record"
 )
 
-// program is the exact version that was built in.
-var program string
-
 func main() {
 	klog.SetLogger(logr.Discard())
 	os.Exit(record.Main(record.Program{Families: families}))

@@ -245,7 +245,7 @@ impl Cache {
         *self.pods_version.borrow()
     }
 
-    /// The same, for who waits until it is higher.
+    /// Receives the version returned by [`Cache::pods_version`] whenever it increases.
     #[must_use]
     pub(crate) fn watch_pods_version(&self) -> watch::Receiver<u64> {
         self.pods_version.subscribe()
